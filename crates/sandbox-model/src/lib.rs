@@ -1,0 +1,31 @@
+//! The nouns of agents-sandbox. Pure data and pure functions: nothing here reads a file, a clock or
+//! the environment.
+
+mod agent;
+mod digest;
+mod duration;
+mod exec;
+mod names;
+mod network;
+mod size;
+mod slug;
+mod spec;
+mod status;
+
+pub use agent::{AgentName, UnknownAgent};
+pub use digest::{Digest, InvalidDigest};
+pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use exec::{ExecSpec, ExecUser, ExitStatus, TermSize};
+pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
+pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
+pub use size::{ByteSize, InvalidSize};
+pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};
+pub use spec::{HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};
+pub use status::Status;
+
+/// Where the agent's home is inside every sandbox.
+pub const GUEST_HOME: &str = "/home/dev";
+/// Where the checkout is inside every sandbox.
+pub const GUEST_WORKSPACE: &str = "/workspace";
+/// The user that agents run as inside every sandbox.
+pub const GUEST_USER: &str = "dev";

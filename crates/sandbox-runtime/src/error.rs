@@ -1,0 +1,45 @@
+use std::path::PathBuf;
+
+use sandbox_model::{ImageRef, SandboxName, Status};
+
+/// Facts about what went wrong. The program adds hints; nothing here names a command of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    #[error("there is no sandbox `{0}`")]
+    NoSuchSandbox(SandboxName),
+    #[error("a sandbox `{0}` already exists")]
+    Exists(SandboxName),
+    #[error("sandbox `{name}` is {status}, which does not allow to {action}")]
+    WrongStatus { name: SandboxName, status: Status, action: &'static str },
+    #[error("image `{0}` is not loaded")]
+    NoSuchImage(ImageRef),
+    #[error("image content {0} is not in the store")]
+    NoSuchContent(sandbox_model::Digest),
+    #[error("image archive: {0}")]
+    BadArchive(String),
+    /// `log` holds the last lines of the console and of the machine.
+    #[error("sandbox `{name}` did not boot: {problem}")]
+    BootFailed { name: SandboxName, problem: String, log: String },
+    #[error("the command could not be run in the sandbox: {message}")]
+    ExecFailed { code: i32, message: String },
+    #[error("the sandbox `{0}` went away while it was in use")]
+    Lost(SandboxName),
+    #[error("the sandbox runs under version {running} of this program, which speaks another protocol")]
+    OtherVersion { running: String },
+    #[error("`{program}` is not installed or not usable: {problem}")]
+    MissingProgram { program: String, problem: String },
+    #[error("{path}: {problem}")]
+    BadRecord { path: PathBuf, problem: String },
+    #[error("{0}")]
+    Unsupported(&'static str),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("{context}")]
+    Other { context: String, #[source] source: Option<Box<dyn std::error::Error + Send + Sync>> },
+}
+
+impl RuntimeError {
+    pub fn other(context: impl Into<String>) -> Self {
+        Self::Other { context: context.into(), source: None }
+    }
+}

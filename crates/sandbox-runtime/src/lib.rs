@@ -1,0 +1,168 @@
+//! What a runtime is. Every driver obeys [`Runtime`]; nothing above it knows which one it has.
+//!
+//! Methods are blocking. Names are checked by their types. Each method says in which [`Status`] it is
+//! legal and whether repeating it is harmless; a call in another status returns
+//! [`RuntimeError::WrongStatus`] and changes nothing.
+
+mod error;
+mod session;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+
+pub use error::RuntimeError;
+pub use session::{Collected, Connection, ExecEvent, ExecInput, ExecOutput, ExecSession};
+
+pub type Result<T, E = RuntimeError> = std::result::Result<T, E>;
+
+/// What a driver can do, as data: callers ask for the power, never for the driver's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// CPU count and memory can change while a sandbox runs.
+    pub live_resources: bool,
+    /// `dial` reaches TCP ports on the guest's loopback without publishing them.
+    pub dial: bool,
+    /// A stop can save memory and a start can resume it.
+    pub sleep: bool,
+}
+
+/// Receives a step's progress: bytes done, and the total where it is known.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageInfo {
+    pub reference: ImageRef,
+    /// The engine's image id, as given to [`Runtime::load_image`].
+    pub digest: Digest,
+    /// Bytes on disk in the runtime's store.
+    pub size: ByteSize,
+    /// Seconds since 1970.
+    pub created: i64,
+    /// `KEY=value` pairs the image sets for every command.
+    pub env: Vec<(String, String)>,
+    /// Labels of the image.
+    pub labels: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxInfo {
+    pub spec: SandboxSpec,
+    pub status: Status,
+    /// Seconds since 1970: made, and last started, stopped or changed.
+    pub created: i64,
+    pub updated: i64,
+    /// Why it is `crashed`, where that is known.
+    pub problem: Option<String>,
+}
+
+/// A record that could not be read: one broken row, never a failed list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenRecord {
+    pub name: String,
+    pub path: PathBuf,
+    pub problem: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxList {
+    pub sandboxes: Vec<SandboxInfo>,
+    pub broken: Vec<BrokenRecord>,
+}
+
+/// How a graceful stop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopOutcome {
+    Graceful,
+    /// The guest did not end within the grace and was powered off.
+    Forced,
+    /// There was nothing to stop.
+    AlreadyAtRest,
+}
+
+/// A log of one sandbox, by a name for people: `console`, `machine`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFile {
+    pub name: &'static str,
+    pub path: PathBuf,
+}
+
+/// A maker of virtual machines.
+pub trait Runtime: Send + Sync {
+    /// `qemu`, `microsandbox`, `fake`: for messages and records, never for decisions.
+    fn name(&self) -> &'static str;
+
+    fn capabilities(&self) -> Capabilities;
+
+    /// Stores the first image of a docker archive (`docker save`; not compressed) under `reference`.
+    ///
+    /// `digest` is the engine's id of that image. An image with this digest that is already stored is
+    /// only tagged, and `archive` is not read. Repeating is harmless. Sandboxes made from the reference's
+    /// former image keep it.
+    fn load_image(
+        &self,
+        reference: &ImageRef,
+        digest: &Digest,
+        archive: &mut dyn Read,
+        progress: Progress<'_>,
+    ) -> Result<ImageInfo>;
+
+    fn inspect_image(&self, reference: &ImageRef) -> Result<Option<ImageInfo>>;
+
+    fn list_images(&self) -> Result<Vec<ImageInfo>>;
+
+    /// Forgets a reference; the content goes when no reference and no sandbox uses it. Harmless to repeat.
+    fn remove_image(&self, reference: &ImageRef) -> Result<()>;
+
+    /// Copies one directory of an image (with owners, modes and links as far as the caller's rights go)
+    /// into the empty or missing folder `to`. Used to fill a new home volume.
+    fn export_image_dir(&self, digest: &Digest, guest_path: &str, to: &std::path::Path) -> Result<()>;
+
+    /// Makes a sandbox, not started. The image must be loaded and the home disk must exist.
+    /// Fails with [`RuntimeError::Exists`] when the name is taken.
+    fn create(&self, spec: &SandboxSpec) -> Result<()>;
+
+    /// Boots, and returns when commands can run. Legal in created, stopped, crashed; harmless in running;
+    /// in starting it waits for the boot under way.
+    fn start(&self, name: &SandboxName) -> Result<()>;
+
+    /// Powers off gracefully, by force after `grace`. Harmless when at rest.
+    fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome>;
+
+    /// Powers off at once. Harmless when at rest. Legal in every status.
+    fn kill(&self, name: &SandboxName) -> Result<()>;
+
+    /// Deletes a sandbox at rest with its root disk. Never touches the home disk or the workspace.
+    /// Harmless when there is none.
+    fn remove(&self, name: &SandboxName) -> Result<()>;
+
+    /// Changes the record of a sandbox at rest; the root disk stays. The image digest and the root disk's
+    /// size must be those it was created with.
+    fn update(&self, spec: &SandboxSpec) -> Result<()>;
+
+    /// Changes CPUs and memory of a running sandbox, where [`Capabilities::live_resources`].
+    fn modify(&self, name: &SandboxName, resources: Resources) -> Result<()>;
+
+    fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>>;
+
+    fn list(&self) -> Result<SandboxList>;
+
+    /// Runs a command in a running sandbox (or one that is starting: it waits).
+    fn exec(&self, name: &SandboxName, spec: &ExecSpec) -> Result<ExecSession>;
+
+    /// Connects to a TCP port on the guest's loopback, where [`Capabilities::dial`].
+    fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>>;
+
+    /// Counts as a client until dropped, so that the runtime's own idle stop does not fire.
+    fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>>;
+
+    /// Another word for every boot; `None` at rest.
+    fn boot_id(&self, name: &SandboxName) -> Result<Option<String>>;
+
+    fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>>;
+
+    /// Bytes on disk of one sandbox (root disk, logs), without home and image.
+    fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize>;
+}

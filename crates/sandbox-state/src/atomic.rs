@@ -1,0 +1,113 @@
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use fs_err as fs;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::StateError;
+
+/// Makes a folder (and its parents) with mode 0700, and refuses one that someone else owns or may write.
+pub fn make_private_dir(dir: &Path) -> Result<(), StateError> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("cannot make the folder {}: {error}", dir.display()))
+    })?;
+    let metadata = fs::metadata(dir)?;
+    let me = rustix::process::geteuid().as_raw();
+    if metadata.uid() != me {
+        let problem = format!("belongs to user {}, not to user {me} who runs this program", metadata.uid());
+        return Err(StateError::Unsafe { path: dir.into(), problem });
+    }
+    if metadata.permissions().mode() & 0o022 != 0 {
+        let problem = "may be written by other users".to_string();
+        return Err(StateError::Unsafe { path: dir.into(), problem });
+    }
+    Ok(())
+}
+
+/// Writes a file of mode 0600 so that a reader sees the old content or the new, also after a power loss:
+/// temporary file, fsync, rename, fsync of the folder.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    make_private_dir(dir)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(0o600))
+        .tempfile_in(dir)
+        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot write in {}: {error}", dir.display())))?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| {
+        std::io::Error::new(error.error.kind(), format!("cannot replace {}: {}", path.display(), error.error))
+    })?;
+    fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml")
+}
+
+/// Writes a record as YAML (`.yaml`) or JSON (any other name), like [`write_private`].
+pub fn write_record<T: Serialize>(path: &Path, record: &T) -> Result<(), StateError> {
+    let malformed = |problem: String| StateError::Malformed { path: path.into(), problem };
+    let text = if is_yaml(path) {
+        serde_saphyr::to_string(record).map_err(|e| malformed(e.to_string()))?
+    } else {
+        serde_json::to_string_pretty(record).map_err(|e| malformed(e.to_string()))? + "\n"
+    };
+    write_private(path, text.as_bytes())
+}
+
+/// Reads a record; `None` when there is no file.
+pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let malformed = |problem: String| StateError::Malformed { path: path.into(), problem };
+    if is_yaml(path) {
+        serde_saphyr::from_str(&text).map(Some).map_err(|e| malformed(e.to_string()))
+    } else {
+        serde_json::from_str(&text).map(Some).map_err(|e| malformed(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["deep/er/a.yaml", "b.json"] {
+            let path = dir.path().join(name);
+            assert_eq!(read_record::<Vec<String>>(&path).unwrap(), None);
+            write_record(&path, &vec!["x: y", "2"]).unwrap();
+            assert_eq!(read_record::<Vec<String>>(&path).unwrap().unwrap(), ["x: y", "2"]);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::metadata(dir.path().join("deep")).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = make_private_dir(&open).unwrap_err();
+        assert!(matches!(error, StateError::Unsafe { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_broken_record_names_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        fs::write(&path, "{").unwrap();
+        let error = read_record::<Vec<String>>(&path).unwrap_err().to_string();
+        assert!(error.contains("state.json"), "{error}");
+    }
+}

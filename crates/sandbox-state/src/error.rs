@@ -1,0 +1,16 @@
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("{path}: {problem}")]
+    Malformed { path: PathBuf, problem: String },
+    /// Someone else could change what we trust.
+    #[error("{path} {problem}")]
+    Unsafe { path: PathBuf, problem: String },
+    #[error("neither {variable} nor HOME is set to an absolute path")]
+    NoHome { variable: &'static str },
+    #[error("{path} is held by {holder}")]
+    Held { path: PathBuf, holder: String },
+}

@@ -1,0 +1,220 @@
+use std::path::PathBuf;
+
+use sandbox_model::{AgentName, CheckoutSlug, Digest, RepoSlug, SandboxName, VolumeName};
+
+use crate::StateError;
+
+/// The variables that decide where everything is.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    pub home: Option<PathBuf>,
+    pub xdg_config_home: Option<PathBuf>,
+    pub xdg_state_home: Option<PathBuf>,
+    pub xdg_data_home: Option<PathBuf>,
+    pub xdg_cache_home: Option<PathBuf>,
+}
+
+impl Environment {
+    pub fn from_process() -> Self {
+        let read = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        Self {
+            home: read("HOME"),
+            xdg_config_home: read("XDG_CONFIG_HOME"),
+            xdg_state_home: read("XDG_STATE_HOME"),
+            xdg_data_home: read("XDG_DATA_HOME"),
+            xdg_cache_home: read("XDG_CACHE_HOME"),
+        }
+    }
+}
+
+/// Every path on disk. Mirrored in `docs/state-on-disk.md`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    pub config: PathBuf,
+    pub state: PathBuf,
+    pub data: PathBuf,
+    pub cache: PathBuf,
+}
+
+const APP: &str = "agents-sandbox";
+
+impl Layout {
+    /// XDG variables count only when absolute, as the XDG base directory specification says.
+    pub fn new(environment: &Environment) -> Result<Self, StateError> {
+        let base = |xdg: &Option<PathBuf>, fallback: &str, variable: &'static str| {
+            let absolute = |path: &&PathBuf| path.is_absolute();
+            match (xdg.as_ref().filter(absolute), environment.home.as_ref().filter(absolute)) {
+                (Some(path), _) => Ok(path.join(APP)),
+                (None, Some(home)) => Ok(home.join(fallback).join(APP)),
+                (None, None) => Err(StateError::NoHome { variable }),
+            }
+        };
+        Ok(Self {
+            config: base(&environment.xdg_config_home, ".config", "XDG_CONFIG_HOME")?,
+            state: base(&environment.xdg_state_home, ".local/state", "XDG_STATE_HOME")?,
+            data: base(&environment.xdg_data_home, ".local/share", "XDG_DATA_HOME")?,
+            cache: base(&environment.xdg_cache_home, ".cache", "XDG_CACHE_HOME")?,
+        })
+    }
+
+    /// The user's settings for every clone of one remote.
+    pub fn repo_config(&self, repo: &RepoSlug) -> PathBuf {
+        self.config.join(repo.as_str())
+    }
+
+    pub fn sandbox_state(&self, checkout: &CheckoutSlug, agent: AgentName) -> SandboxFiles {
+        SandboxFiles { dir: self.state.join(checkout.as_str()).join(agent.as_str()) }
+    }
+
+    /// Held while a sandbox is made, started, changed or removed.
+    pub fn boot_lock(&self, checkout: &CheckoutSlug, agent: AgentName) -> PathBuf {
+        self.state.join("locks").join(checkout.as_str()).join(format!("{agent}.lock"))
+    }
+
+    /// Held shared while an image is used to make something, exclusive while images are removed.
+    pub fn image_store_lock(&self) -> PathBuf {
+        self.state.join("locks").join("images.lock")
+    }
+
+    /// Held while the image of one checkout and agent is built.
+    pub fn build_lock(&self, checkout: &CheckoutSlug, agent: AgentName) -> PathBuf {
+        self.state.join("locks").join(checkout.as_str()).join(format!("{agent}.build.lock"))
+    }
+
+    /// Held while a bootstrapped base image is made.
+    pub fn base_lock(&self) -> PathBuf {
+        self.state.join("locks").join("base.lock")
+    }
+
+    pub fn volumes(&self) -> PathBuf {
+        self.data.join("volumes")
+    }
+
+    pub fn volume(&self, name: &VolumeName) -> PathBuf {
+        self.volumes().join(format!("{name}.ext4"))
+    }
+
+    /// The private microsandbox runtime.
+    pub fn msb(&self) -> PathBuf {
+        self.data.join("msb")
+    }
+
+    /// Storage of rootless or private image engines and of bootstrapped bases.
+    pub fn engine(&self) -> PathBuf {
+        self.data.join("engine")
+    }
+
+    pub fn qemu(&self) -> QemuLayout {
+        QemuLayout { dir: self.data.join("qemu") }
+    }
+}
+
+/// The files of one checkout and agent in the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxFiles {
+    pub dir: PathBuf,
+}
+
+impl SandboxFiles {
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("state.yaml")
+    }
+
+    /// Password and port of the agent's server, valid for one boot.
+    pub fn daemon(&self) -> PathBuf {
+        self.dir.join("daemon.json")
+    }
+
+    pub fn keeper(&self) -> KeeperFiles {
+        KeeperFiles {
+            dir: self.dir.clone(),
+            lock: self.dir.join("keeper.lock"),
+            socket: self.dir.join("keeper.sock"),
+            log: self.dir.join("keeper.log"),
+        }
+    }
+}
+
+/// A keeper's own files, all in `dir`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeeperFiles {
+    pub dir: PathBuf,
+    pub lock: PathBuf,
+    pub socket: PathBuf,
+    pub log: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QemuLayout {
+    pub dir: PathBuf,
+}
+
+impl QemuLayout {
+    pub fn images(&self) -> PathBuf {
+        self.dir.join("images")
+    }
+
+    /// One folder per image content.
+    pub fn image(&self, digest: &Digest) -> PathBuf {
+        self.images().join(digest.hex())
+    }
+
+    /// One file per reference, naming its digest.
+    pub fn references(&self) -> PathBuf {
+        self.dir.join("references")
+    }
+
+    pub fn sandboxes(&self) -> PathBuf {
+        self.dir.join("sandboxes")
+    }
+
+    /// Record, root disk, sockets, locks and logs of one sandbox.
+    pub fn sandbox(&self, name: &SandboxName) -> PathBuf {
+        self.sandboxes().join(name)
+    }
+
+    /// Kernels wrapped for direct boot, and the initrd, by content.
+    pub fn boot_files(&self) -> PathBuf {
+        self.dir.join("boot")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn environment(home: &str, state: Option<&str>) -> Environment {
+        Environment { home: Some(home.into()), xdg_state_home: state.map(Into::into), ..Environment::default() }
+    }
+
+    #[test]
+    fn the_pages_paths() {
+        let layout = Layout::new(&environment("/home/u", None)).unwrap();
+        assert_eq!(layout.config, Path::new("/home/u/.config/agents-sandbox"));
+        assert_eq!(layout.msb(), Path::new("/home/u/.local/share/agents-sandbox/msb"));
+        let checkout = CheckoutSlug::new("myproject", Path::new("/home/u/myproject/.git"));
+        assert_eq!(
+            layout.sandbox_state(&checkout, AgentName::Opencode).state(),
+            Path::new("/home/u/.local/state/agents-sandbox/myproject-4chyvv5c1qh507/opencode/state.yaml")
+        );
+        assert_eq!(
+            layout.boot_lock(&checkout, AgentName::ClaudeCode),
+            Path::new("/home/u/.local/state/agents-sandbox/locks/myproject-4chyvv5c1qh507/claude-code.lock")
+        );
+    }
+
+    #[test]
+    fn a_relative_xdg_variable_is_ignored() {
+        let layout = Layout::new(&environment("/home/u", Some("state"))).unwrap();
+        assert_eq!(layout.state, Path::new("/home/u/.local/state/agents-sandbox"));
+        assert_eq!(Layout::new(&environment("/home/u", Some("/s"))).unwrap().state, Path::new("/s/agents-sandbox"));
+    }
+
+    #[test]
+    fn no_home_is_an_error_that_names_the_variable() {
+        let error = Layout::new(&Environment::default()).unwrap_err();
+        assert_eq!(error.to_string(), "neither XDG_CONFIG_HOME nor HOME is set to an absolute path");
+    }
+}

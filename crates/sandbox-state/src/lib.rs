@@ -1,0 +1,20 @@
+//! Everything this program writes to disk: where it is, how it is written, and how it is locked.
+//!
+//! Lock order, outermost first: a sandbox's boot lock, the image store, a volume, a machine. A lock is a
+//! held `flock`; it is never unlinked, and its holder writes who it is into the file for whoever waits.
+
+mod atomic;
+mod error;
+mod layout;
+mod lock;
+mod record;
+mod sandbox_record;
+mod socket;
+
+pub use atomic::{make_private_dir, read_record, write_private, write_record};
+pub use error::StateError;
+pub use layout::{Environment, KeeperFiles, Layout, QemuLayout, SandboxFiles};
+pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};
+pub use record::Stamp;
+pub use sandbox_record::{DaemonRecord, ProjectState};
+pub use socket::{bind_socket, connect_socket};

@@ -1,0 +1,169 @@
+use std::fmt;
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{StateError, make_private_dir};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    Shared,
+    Exclusive,
+}
+
+/// A held `flock`. It ends with this value, or with the process, however that dies.
+#[derive(Debug)]
+pub struct Lock {
+    file: fs::File,
+}
+
+/// Who holds a lock, as its holder wrote it: `process 4711 (run)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockHolder(String);
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("another process") } else { f.write_str(&self.0) }
+    }
+}
+
+fn open(path: &Path) -> Result<fs::File, StateError> {
+    if let Some(dir) = path.parent() {
+        make_private_dir(dir)?;
+    }
+    Ok(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
+}
+
+impl Lock {
+    /// Takes the lock if it is free; `Err(Held)` names the holder.
+    ///
+    /// `purpose` is a verb for whoever waits (`run`, `machine`); it and the process id are written into
+    /// the file of an exclusive lock.
+    pub fn try_take(path: &Path, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
+        let file = open(path)?;
+        let operation = match mode {
+            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        match flock(file.file().as_fd(), operation) {
+            Ok(()) => Self { file }.signed(mode, purpose),
+            Err(Errno::WOULDBLOCK) => {
+                Err(StateError::Held { path: path.into(), holder: read_holder(path).to_string() })
+            }
+            Err(error) => Err(std::io::Error::from(error).into()),
+        }
+    }
+
+    /// Takes the lock, waiting as long as it takes; `waiting` is called once, with the holder, when it
+    /// has to wait.
+    pub fn take(
+        path: &Path,
+        mode: LockMode,
+        purpose: &str,
+        waiting: impl FnOnce(&LockHolder),
+    ) -> Result<Self, StateError> {
+        match Self::try_take(path, mode, purpose) {
+            Err(StateError::Held { .. }) => {}
+            other => return other,
+        }
+        waiting(&read_holder(path));
+        let file = open(path)?;
+        let operation = match mode {
+            LockMode::Shared => FlockOperation::LockShared,
+            LockMode::Exclusive => FlockOperation::LockExclusive,
+        };
+        loop {
+            match flock(file.file().as_fd(), operation) {
+                Ok(()) => return Self { file }.signed(mode, purpose),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            }
+        }
+    }
+
+    fn signed(mut self, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
+        if mode == LockMode::Exclusive {
+            self.write(&format!("process {} ({purpose})", std::process::id()))?;
+        }
+        Ok(self)
+    }
+
+    /// Replaces the text that others read while the lock is held.
+    pub fn write(&mut self, text: &str) -> Result<(), StateError> {
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())?;
+        self.file.set_len(text.len() as u64)?;
+        Ok(())
+    }
+
+    /// The descriptor, for a child that shall share the lock's life.
+    pub fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.file().as_fd()
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.file.path().into()
+    }
+}
+
+/// Whether anyone holds the lock, without taking it for longer than the look. A missing file is free.
+pub fn is_locked(path: &Path) -> Result<bool, StateError> {
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    match flock(file.file().as_fd(), FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(std::io::Error::from(error).into()),
+    }
+}
+
+/// What the last exclusive holder wrote. Only true while the lock is held.
+pub fn read_holder(path: &Path) -> LockHolder {
+    let mut text = String::new();
+    if let Ok(file) = fs::File::open(path) {
+        // A holder that died while writing leaves a half word; it is only shown to people.
+        let _ = file.take(200).read_to_string(&mut text);
+    }
+    LockHolder(text.trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusive_lock_keeps_others_out_and_says_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        let lock = Lock::try_take(&path, LockMode::Exclusive, "test").unwrap();
+        assert!(is_locked(&path).unwrap());
+        let error = Lock::try_take(&path, LockMode::Shared, "other").unwrap_err().to_string();
+        assert!(error.contains(&format!("process {} (test)", std::process::id())), "{error}");
+        drop(lock);
+        assert!(!is_locked(&path).unwrap());
+        Lock::try_take(&path, LockMode::Shared, "other").unwrap();
+    }
+
+    #[test]
+    fn waiting_is_announced_and_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        let lock = Lock::try_take(&path, LockMode::Exclusive, "first").unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                Lock::take(&path, LockMode::Exclusive, "second", |holder| sender.send(holder.to_string()).unwrap())
+                    .unwrap()
+            });
+            assert!(receiver.recv().unwrap().contains("(first)"));
+            drop(lock);
+        });
+    }
+}

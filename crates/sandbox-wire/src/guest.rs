@@ -1,0 +1,105 @@
+use sandbox_model::{ExitStatus, TermSize};
+use serde::{Deserialize, Serialize};
+
+/// The first frame on every stream to the guest program.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum GuestRequest {
+    /// Once per boot, on the first stream: mount everything, switch to the new root. One [`GuestReply`].
+    Boot(Box<BootConfig>),
+    /// Run a command. Then [`ExecInput`] frames one way, [`ExecOutput`] frames the other.
+    Exec(Box<ExecRequest>),
+    /// Connect to a TCP port on the guest's loopback. One [`GuestReply`]; after `Ok` the stream is raw.
+    Dial { port: u16 },
+    /// Set the clock, in nanoseconds since 1970. One [`GuestReply`].
+    SetClock { unix_nanos: u64 },
+    /// End every process (TERM, then KILL after the grace), sync, unmount, power off. One [`GuestReply`]
+    /// just before the power goes.
+    Shutdown { grace_millis: u64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GuestReply {
+    Ok,
+    /// What failed, as a sentence for people.
+    Failed(String),
+}
+
+/// What the guest program needs to become this sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BootConfig {
+    pub hostname: String,
+    pub unix_nanos: u64,
+    /// The read-only root below the overlay, and the writable disk above it.
+    pub base_device: String,
+    pub base_fstype: String,
+    pub root_device: String,
+    /// Mounted in this order below the new root.
+    pub mounts: Vec<GuestMount>,
+    pub network: Option<BootNetwork>,
+    /// The environment of every command: the image's own and the sandbox's.
+    pub env: Vec<(String, String)>,
+    /// Name of the user that commands run as unless they ask for root.
+    pub user: String,
+}
+
+/// One mount below the new root. `source` and `fstype` are what `mount(2)` takes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GuestMount {
+    pub source: String,
+    pub target: String,
+    pub fstype: String,
+    /// File-system options, comma separated.
+    pub options: String,
+    pub readonly: bool,
+}
+
+/// Static addresses: the network engine behind the card answers neither DHCP nor router solicitations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootNetwork {
+    /// `address/prefix`.
+    pub ipv4: Option<String>,
+    pub ipv4_gateway: Option<String>,
+    pub ipv6: Option<String>,
+    pub ipv6_gateway: Option<String>,
+    pub mtu: u16,
+    pub nameservers: Vec<String>,
+    /// Lines for `/etc/hosts`: address and name.
+    pub hosts: Vec<(String, String)>,
+    /// Certificates (PEM) to trust beside the image's own.
+    pub extra_ca_pem: Option<String>,
+}
+
+/// A command for the guest; words are bytes, so that nothing is lost on the way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ExecRequest {
+    pub argv: Vec<Vec<u8>>,
+    pub env: Vec<(String, String)>,
+    pub cwd: String,
+    /// Name in the guest's `/etc/passwd`.
+    pub user: String,
+    pub tty: Option<TermSize>,
+    pub detach: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecInput {
+    Stdin(Vec<u8>),
+    /// End of input. The command's output still flows.
+    Eof,
+    Resize(TermSize),
+    /// A signal number for the command's process group.
+    Signal(i32),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecOutput {
+    /// The command runs. For a detached one this is the last frame.
+    Started { pid: u32 },
+    /// Also everything a terminal shows.
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// The last frame: all output has been sent before it.
+    Exited(ExitStatus),
+    /// The last frame: the command never ran. `code` is what a shell would exit with (126, 127) or 1.
+    Failed { code: i32, message: String },
+}

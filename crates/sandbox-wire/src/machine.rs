@@ -1,0 +1,47 @@
+use serde::{Deserialize, Serialize};
+
+/// The first and only JSON frame a client sends to a machine process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "request")]
+pub enum MachineRequest {
+    /// Answered once the guest is ready; then the connection is one raw stream to the guest program.
+    Guest,
+    /// Answered at once; the connection then counts as a client until it closes.
+    Hold,
+    /// Answered once with the state.
+    State,
+    /// Graceful power-off: answered with `stopped` when the machine is gone, or the connection closes.
+    Stop { grace_millis: u64 },
+    /// Power-off now.
+    Kill,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reply")]
+pub enum MachineReply {
+    Ready {
+        /// [`crate::GUEST_PROTOCOL`] of the machine process and its guest.
+        guest_protocol: u32,
+        /// The program's version that the machine process runs.
+        version: String,
+        /// Another for every boot.
+        boot_id: String,
+    },
+    State(MachineState),
+    /// The power is off; `forced` when the guest did not end within the grace.
+    Stopped { forced: bool },
+    /// The request cannot be served now: booting failed, or the machine is stopping.
+    Refused { reason: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MachineState {
+    /// A word of `Status`.
+    pub status: String,
+    /// Clients connected now, this one not counted.
+    pub clients: u32,
+    pub boot_id: String,
+    /// The accelerator in use, `kvm` or `tcg`.
+    pub accel: String,
+}
