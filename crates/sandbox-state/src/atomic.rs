@@ -35,7 +35,9 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
         .prefix(".new-")
         .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(dir)
-        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot write in {}: {error}", dir.display())))?;
+        .map_err(|error| {
+            std::io::Error::new(error.kind(), format!("cannot write in {}: {error}", dir.display()))
+        })?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| {

@@ -186,7 +186,11 @@ mod tests {
     use super::*;
 
     fn environment(home: &str, state: Option<&str>) -> Environment {
-        Environment { home: Some(home.into()), xdg_state_home: state.map(Into::into), ..Environment::default() }
+        Environment {
+            home: Some(home.into()),
+            xdg_state_home: state.map(Into::into),
+            ..Environment::default()
+        }
     }
 
     #[test]
@@ -209,7 +213,10 @@ mod tests {
     fn a_relative_xdg_variable_is_ignored() {
         let layout = Layout::new(&environment("/home/u", Some("state"))).unwrap();
         assert_eq!(layout.state, Path::new("/home/u/.local/state/agents-sandbox"));
-        assert_eq!(Layout::new(&environment("/home/u", Some("/s"))).unwrap().state, Path::new("/s/agents-sandbox"));
+        assert_eq!(
+            Layout::new(&environment("/home/u", Some("/s"))).unwrap().state,
+            Path::new("/s/agents-sandbox")
+        );
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 
 use crate::{StateError, make_private_dir};
 
@@ -15,7 +16,11 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// A held `flock`. It ends with this value, or with the process, however that dies.
+/// A held lock on a whole file. It ends with this value, or with the process, however that dies.
+///
+/// It is an "open file description" lock (`fcntl(2)`, `F_OFD_SETLK`): like `flock` it belongs to the open
+/// file and not to the process, but unlike `flock` it can be asked about without being taken, so that a
+/// `list` never gets in the way of a start.
 #[derive(Debug)]
 pub struct Lock {
     file: fs::File,
@@ -38,6 +43,25 @@ fn open(path: &Path) -> Result<fs::File, StateError> {
     Ok(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
 }
 
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).unwrap_or_default(),
+        l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+impl LockMode {
+    fn request(self) -> libc::flock {
+        whole_file(match self {
+            Self::Shared => libc::F_RDLCK,
+            Self::Exclusive => libc::F_WRLCK,
+        })
+    }
+}
+
 impl Lock {
     /// Takes the lock if it is free; `Err(Held)` names the holder.
     ///
@@ -45,13 +69,9 @@ impl Lock {
     /// the file of an exclusive lock.
     pub fn try_take(path: &Path, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
         let file = open(path)?;
-        let operation = match mode {
-            LockMode::Shared => FlockOperation::NonBlockingLockShared,
-            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
-        };
-        match flock(file.file().as_fd(), operation) {
-            Ok(()) => Self { file }.signed(mode, purpose),
-            Err(Errno::WOULDBLOCK) => {
+        match fcntl(file.file().as_fd(), FcntlArg::F_OFD_SETLK(&mode.request())) {
+            Ok(_) => Self { file }.signed(mode, purpose),
+            Err(Errno::EAGAIN | Errno::EACCES) => {
                 Err(StateError::Held { path: path.into(), holder: read_holder(path).to_string() })
             }
             Err(error) => Err(std::io::Error::from(error).into()),
@@ -72,14 +92,10 @@ impl Lock {
         }
         waiting(&read_holder(path));
         let file = open(path)?;
-        let operation = match mode {
-            LockMode::Shared => FlockOperation::LockShared,
-            LockMode::Exclusive => FlockOperation::LockExclusive,
-        };
         loop {
-            match flock(file.file().as_fd(), operation) {
-                Ok(()) => return Self { file }.signed(mode, purpose),
-                Err(Errno::INTR) => {}
+            match fcntl(file.file().as_fd(), FcntlArg::F_OFD_SETLKW(&mode.request())) {
+                Ok(_) => return Self { file }.signed(mode, purpose),
+                Err(Errno::EINTR) => {}
                 Err(error) => return Err(std::io::Error::from(error).into()),
             }
         }
@@ -110,18 +126,16 @@ impl Lock {
     }
 }
 
-/// Whether anyone holds the lock, without taking it for longer than the look. A missing file is free.
+/// Whether anyone holds the lock, in either mode, without taking it. A missing file is free.
 pub fn is_locked(path: &Path) -> Result<bool, StateError> {
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    match flock(file.file().as_fd(), FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
-        Err(Errno::WOULDBLOCK) => Ok(true),
-        Err(error) => Err(std::io::Error::from(error).into()),
-    }
+    let mut answer = whole_file(libc::F_WRLCK);
+    fcntl(file.file().as_fd(), FcntlArg::F_OFD_GETLK(&mut answer)).map_err(std::io::Error::from)?;
+    Ok(libc::c_int::from(answer.l_type) != libc::F_UNLCK)
 }
 
 /// What the last exclusive holder wrote. Only true while the lock is held.
@@ -148,7 +162,27 @@ mod tests {
         assert!(error.contains(&format!("process {} (test)", std::process::id())), "{error}");
         drop(lock);
         assert!(!is_locked(&path).unwrap());
-        Lock::try_take(&path, LockMode::Shared, "other").unwrap();
+        let _shared = Lock::try_take(&path, LockMode::Shared, "other").unwrap();
+        let _second = Lock::try_take(&path, LockMode::Shared, "other").unwrap();
+        assert!(is_locked(&path).unwrap());
+    }
+
+    #[test]
+    fn asking_never_keeps_a_taker_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.lock");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    is_locked(&path).unwrap();
+                }
+            });
+            for _ in 0..2_000 {
+                Lock::try_take(&path, LockMode::Exclusive, "taker").unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]
@@ -159,8 +193,10 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                Lock::take(&path, LockMode::Exclusive, "second", |holder| sender.send(holder.to_string()).unwrap())
-                    .unwrap()
+                Lock::take(&path, LockMode::Exclusive, "second", |holder| {
+                    sender.send(holder.to_string()).unwrap()
+                })
+                .unwrap()
             });
             assert!(receiver.recv().unwrap().contains("(first)"));
             drop(lock);

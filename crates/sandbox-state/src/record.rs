@@ -27,7 +27,9 @@ impl Stamp {
     }
 
     fn format(seconds: i64, format: &str, zone: TimeZone) -> String {
-        Timestamp::from_second(seconds).map(|t| t.to_zoned(zone).strftime(format).to_string()).unwrap_or_default()
+        Timestamp::from_second(seconds)
+            .map(|t| t.to_zoned_datetime(zone).strftime(format).to_string())
+            .unwrap_or_default()
     }
 }
 

@@ -59,6 +59,8 @@ mod tests {
             listener.accept().unwrap().0.read_to_string(&mut text).unwrap();
             assert_eq!(text, "hi");
         }
-        assert!(matches!(connect_socket(&path), Err(StateError::Io(e)) if e.kind() == std::io::ErrorKind::ConnectionRefused));
+        assert!(
+            matches!(connect_socket(&path), Err(StateError::Io(e)) if e.kind() == std::io::ErrorKind::ConnectionRefused)
+        );
     }
 }
