@@ -1,1 +1,42 @@
+//! The use cases of agents-sandbox: bring a sandbox up, make the agent's server answer, stop, kill,
+//! remove, list.
+//!
+//! Nothing here prints or knows a command's name: steps, facts and warnings go to a [`Reporter`] that the
+//! program implements, failures are [`LifecycleError`]s. Nothing here knows which runtime it drives.
+//!
+//! ```text
+//! up ─► lease ─(running, nothing changed)────────────────────────────────────────────► Up
+//!         │
+//!         └─► boot lock ─► image ─► home volume ─► create │ update ─► start ─► keeper ─► lease ─► Up
+//! Up ─► provision ─► ensure_daemon ─► agent_command ─► Runtime::exec (the program owns the terminal)
+//! ```
 
+mod command;
+mod context;
+mod daemon;
+mod error;
+mod kill;
+mod lease;
+mod list;
+mod logs;
+mod provision;
+mod remove;
+mod request;
+mod stop;
+mod target;
+mod up;
+
+pub use command::{agent_command, exec_command, shell_command};
+pub use context::{Context, Identity, Reporter, Silent, Step};
+pub use daemon::{Daemon, ensure_daemon};
+pub use error::{LifecycleError, Result};
+pub use kill::kill;
+pub use lease::Lease;
+pub use list::{ListFilter, Listing, Row, list};
+pub use logs::{Log, logs};
+pub use provision::{Provisioned, provision};
+pub use remove::{Removed, remove};
+pub use request::{ImageSettings, Project, SandboxSettings, UpRequest};
+pub use stop::{Ended, keeper_status, stop};
+pub use target::Target;
+pub use up::{Up, up};

@@ -1,0 +1,86 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sandbox_runtime::Runtime;
+use sandbox_state::Layout;
+
+/// What every use case needs. Made once by the program.
+pub struct Context<'a> {
+    pub layout: Layout,
+    pub runtime: Arc<dyn Runtime>,
+    /// This program's own file, for the background processes it starts.
+    pub program: PathBuf,
+    /// This program's version, as clients and keepers tell it to each other.
+    pub version: &'static str,
+    pub identity: Identity,
+    pub reporter: &'a dyn Reporter,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("layout", &self.layout)
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who called the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Where progress and remarks go. The program shows them; the library only tells them.
+///
+/// Calls come from the thread that called the use case, except [`Step`] methods of steps it handed out.
+pub trait Reporter: Send + Sync {
+    /// A step begins, for example `building the image`. Dropping the step without
+    /// [`Step::finish`] means that it failed. Steps may nest.
+    fn begin(&self, title: &str) -> Box<dyn Step + '_>;
+
+    /// Something the user should read, in every mode but quiet ones.
+    fn info(&self, text: &str);
+
+    fn warning(&self, text: &str);
+
+    /// For those who ask for details.
+    fn verbose(&self, text: &str);
+}
+
+/// A step under way.
+pub trait Step: Send {
+    /// Bytes (or units) done, and the total where it is known.
+    fn progress(&mut self, done: u64, total: Option<u64>);
+
+    /// What it is doing just now, one short line that replaces the one before.
+    fn detail(&mut self, text: &str);
+
+    /// The step is done; `summary` says what came of it, where there is more to say than that.
+    fn finish(self: Box<Self>, summary: Option<&str>);
+}
+
+/// A reporter that tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn begin(&self, _title: &str) -> Box<dyn Step + '_> {
+        Box::new(Self)
+    }
+
+    fn info(&self, _text: &str) {}
+
+    fn warning(&self, _text: &str) {}
+
+    fn verbose(&self, _text: &str) {}
+}
+
+impl Step for Silent {
+    fn progress(&mut self, _done: u64, _total: Option<u64>) {}
+
+    fn detail(&mut self, _text: &str) {}
+
+    fn finish(self: Box<Self>, _summary: Option<&str>) {}
+}

@@ -1,0 +1,40 @@
+use std::path::PathBuf;
+
+use sandbox_model::{AgentName, SandboxName, Status};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::StateError;
+
+pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
+
+/// Facts about what went wrong. The program adds hints.
+#[derive(Debug, thiserror::Error)]
+pub enum LifecycleError {
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("the runner image could not be made ready")]
+    Image(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the checkout {0} is gone")]
+    CheckoutGone(PathBuf),
+    /// Paused, or a status this version does not know: protected.
+    #[error("sandbox `{name}` is {status} and takes no clients")]
+    NotUsable { name: SandboxName, status: Status },
+    #[error("sandbox `{0}` is running")]
+    Running(SandboxName),
+    #[error("there is no sandbox `{0}`")]
+    NoSuchSandbox(SandboxName),
+    #[error("the home volume {path} could not be made: {problem}")]
+    HomeVolume { path: PathBuf, problem: String },
+    #[error("the background process that watches sandbox `{name}` did not start: {problem}")]
+    Keeper { name: SandboxName, problem: String },
+    /// `log` holds the last lines of the server's log.
+    #[error("the server of {agent} did not answer within {seconds} s: {problem}")]
+    Daemon { agent: AgentName, seconds: u64, problem: String, log: String },
+    #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
+    Provision { agent: AgentName, problem: String },
+    #[error("{path}: {problem}")]
+    Snippet { path: PathBuf, problem: String },
+}

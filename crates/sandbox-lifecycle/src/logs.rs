@@ -1,0 +1,18 @@
+use std::path::PathBuf;
+
+use crate::{Context, Result, Target};
+
+/// A log on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// `console`, `machine`, `keeper`.
+    pub name: &'static str,
+    /// May not exist yet.
+    pub path: PathBuf,
+}
+
+/// The logs of a sandbox: the runtime's own and the keeper's.
+pub fn logs(context: &Context<'_>, target: &Target) -> Result<Vec<Log>> {
+    let runtime = context.runtime.logs(&target.name())?;
+    Ok(runtime.into_iter().map(|log| Log { name: log.name, path: log.path }).collect())
+}

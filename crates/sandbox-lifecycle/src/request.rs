@@ -1,0 +1,70 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sandbox_model::{AgentName, ByteSize, CheckoutSlug, NetworkPolicy, RepoSlug, Resources};
+
+use crate::Target;
+
+/// A checkout, as resolved from the folder where the command was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub checkout: CheckoutSlug,
+    pub repo: Option<RepoSlug>,
+    /// The folder that becomes `/workspace`: absolute and resolved.
+    pub root: PathBuf,
+    /// Where the command was typed, relative to `root`; empty at its top.
+    pub subdir: PathBuf,
+    /// The project's `.agents-sandbox` folder, whether or not it exists.
+    pub config_dir: PathBuf,
+}
+
+/// What a sandbox is made with, resolved from every layer of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxSettings {
+    /// `cpus` at least 1: the caller has replaced "all" by the host's count.
+    pub resources: Resources,
+    /// `None` is the built-in size.
+    pub disk_size: Option<ByteSize>,
+    pub tmp_size: ByteSize,
+    pub workspace_quota: ByteSize,
+    pub network: NetworkPolicy,
+    /// On top of the image's environment.
+    pub env: BTreeMap<String, String>,
+    pub auto_stop_timeout: Duration,
+    pub auto_stop_on_active_sessions: bool,
+    pub auto_stop_max_session_retries: u32,
+}
+
+/// How the runner image is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// `docker`, `podman` or `buildah`; `None` takes the first that works.
+    pub engine: Option<String>,
+    /// `auto`, an image reference, or `bootstrap:SUITE`; `None` is `auto`.
+    pub base: Option<String>,
+    /// Whether the host's CA certificates are trusted in the build and in the guest; `None` decides by
+    /// whether the host has any of its own.
+    pub host_ca: Option<bool>,
+}
+
+/// One wish for a running sandbox.
+#[derive(Debug, Clone)]
+pub struct UpRequest {
+    pub project: Project,
+    pub agent: AgentName,
+    pub settings: SandboxSettings,
+    pub image: ImageSettings,
+    /// Build the image anew, without layer caches.
+    pub rebuild: bool,
+    /// Pin the agent's version in the image; `None` is the newest at build time.
+    pub agent_version: Option<String>,
+    /// The verb that others see while this client is attached: `run`, `shell`, `exec`.
+    pub verb: &'static str,
+}
+
+impl UpRequest {
+    pub fn target(&self) -> Target {
+        Target { checkout: self.project.checkout.clone(), agent: self.agent }
+    }
+}
