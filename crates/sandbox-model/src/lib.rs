@@ -1,6 +1,7 @@
 //! The nouns of agents-sandbox. Pure data and pure functions: nothing here reads a file, a clock or
 //! the environment.
 
+mod activity;
 mod agent;
 mod digest;
 mod duration;
@@ -12,6 +13,7 @@ mod slug;
 mod spec;
 mod status;
 
+pub use activity::{Activity, ActivityError, NoSessions, Session, SessionKind};
 pub use agent::{AgentName, UnknownAgent};
 pub use digest::{Digest, InvalidDigest};
 pub use duration::{InvalidDuration, format_duration, parse_duration};

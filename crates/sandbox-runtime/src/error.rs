@@ -35,7 +35,11 @@ pub enum RuntimeError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     #[error("{context}")]
-    Other { context: String, #[source] source: Option<Box<dyn std::error::Error + Send + Sync>> },
+    Other {
+        context: String,
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
 }
 
 impl RuntimeError {

@@ -4,7 +4,11 @@
 //! legal and whether repeating it is harmless; a call in another status returns
 //! [`RuntimeError::WrongStatus`] and changes nothing.
 
+#[cfg(feature = "contract-suite")]
+pub mod contract;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod session;
 
 use std::io::Read;
@@ -27,6 +31,11 @@ pub struct Capabilities {
     pub dial: bool,
     /// A stop can save memory and a start can resume it.
     pub sleep: bool,
+    /// A sandbox has a root of its own: its files, `/tmp`, users and process table are not the host's.
+    /// Every real driver has this.
+    pub guest_root: bool,
+    /// What the guest adds to `/workspace` is limited by the spec's quota.
+    pub workspace_quota: bool,
 }
 
 /// Receives a step's progress: bytes done, and the total where it is known.

@@ -1,0 +1,48 @@
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What one session of an agent does right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionKind {
+    /// Works.
+    Busy,
+    /// Waits to ask its model provider again; `attempt` counts from 1.
+    Retry { attempt: u32 },
+    /// Would work, but waits for an answer to a question or for a permission.
+    WaitingForUser,
+    Idle,
+}
+
+/// One session, as its agent tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub kind: SessionKind,
+    /// The guest folder it works in, where that is known.
+    pub directory: Option<PathBuf>,
+}
+
+/// Why an agent could not be asked: one sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ActivityError(pub String);
+
+/// Asks an agent what its sessions do.
+///
+/// Called from one thread, some seconds apart. A call must end on its own (a short timeout per request):
+/// what it does not find out in time is an error.
+pub trait Activity: Send {
+    /// Every session of every directory the agent works in; idle ones may be left out.
+    fn poll(&mut self) -> Result<Vec<Session>, ActivityError>;
+}
+
+/// The activity of an agent that has no way to be asked: nothing but its clients holds its sandbox.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoSessions;
+
+impl Activity for NoSessions {
+    fn poll(&mut self) -> Result<Vec<Session>, ActivityError> {
+        Ok(Vec::new())
+    }
+}

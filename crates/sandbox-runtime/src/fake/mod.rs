@@ -1,0 +1,1 @@
+//! A runtime whose commands are local processes.
