@@ -1,0 +1,82 @@
+//! The rate of the host's time stamp counter, which an emulated guest reads as its own.
+//!
+//! A guest on `microvm` has no timer to calibrate against that is reliable under emulation, and hangs
+//! there now and then; `tsc_early_khz=` on its command line spares it. No unprivileged interface of the
+//! kernel tells the rate: `/proc/cpuinfo` shows the core's present clock, and CPUID leaf 0x15 is empty on
+//! AMD and in most virtual machines. So it is measured.
+
+/// The counter's rate in kHz, measured for 20 milliseconds; `None` where there is no such counter.
+pub fn tsc_khz() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    return measure::khz(std::time::Duration::from_millis(20));
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+mod measure {
+    #![allow(unsafe_code)]
+
+    use std::arch::x86_64::_rdtsc;
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    fn ticks() -> u64 {
+        // SAFETY: every x86_64 processor has the instruction; a kernel that forbids it to processes
+        // (PR_TSC_SIGSEGV) does so only for those that asked.
+        unsafe { _rdtsc() }
+    }
+
+    /// The clock that the kernel itself derives from the counter, without NTP's corrections.
+    fn nanos() -> i128 {
+        let now = clock_gettime(ClockId::MonotonicRaw);
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+    }
+
+    /// Both clocks at one moment: of several tries, the one with the least time between two readings of
+    /// the counter around the clock's.
+    fn reading() -> (u64, i128) {
+        let tries = (0..32).map(|_| {
+            let before = ticks();
+            let nanos = nanos();
+            let width = ticks().wrapping_sub(before);
+            (width, before.wrapping_add(width / 2), nanos)
+        });
+        tries.min_by_key(|(width, ..)| *width).map_or((0, 0), |(_, ticks, nanos)| (ticks, nanos))
+    }
+
+    pub(super) fn khz(time: Duration) -> Option<u64> {
+        let (first_ticks, first_nanos) = reading();
+        std::thread::sleep(time);
+        let (last_ticks, last_nanos) = reading();
+        rate(last_ticks.wrapping_sub(first_ticks), last_nanos - first_nanos)
+    }
+
+    /// `None` when the counter stood still or moved at a rate that no processor has.
+    pub(super) fn rate(ticks: u64, nanos: i128) -> Option<u64> {
+        let nanos = u128::try_from(nanos).ok().filter(|nanos| *nanos > 0)?;
+        let khz = (u128::from(ticks) * 1_000_000 + nanos / 2) / nanos;
+        u64::try_from(khz).ok().filter(|khz| (100_000..20_000_000).contains(khz))
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_measurements_agree_within_a_thousandth() {
+        let first = tsc_khz().unwrap();
+        let second = tsc_khz().unwrap();
+        assert!(first.abs_diff(second) * 1000 < first, "{first} kHz, then {second} kHz");
+    }
+
+    #[test]
+    fn a_rate_is_ticks_by_time() {
+        assert_eq!(measure::rate(51_922_760, 20_000_000), Some(2_596_138));
+        assert_eq!(measure::rate(0, 20_000_000), None);
+        assert_eq!(measure::rate(51_922_760, 0), None);
+        assert_eq!(measure::rate(51_922_760, -5), None);
+    }
+}
