@@ -1,0 +1,111 @@
+//! Whoever works in a sandbox writes everything in its checkout, `.git` included. Nothing written there
+//! may make the next run bind a folder above it, or take another checkout's name.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use sandbox_checkout::{Checkout, discover};
+
+use crate::lab::{Lab, hash_of};
+
+/// A repository at `home`, which must not be bound, and in it an unrelated checkout `home/project`.
+fn home_with_project() -> (Lab, std::path::PathBuf, std::path::PathBuf) {
+    let lab = Lab::new();
+    let home = lab.repository("home");
+    let project = lab.repository("home/project");
+    fs::remove_dir_all(project.join(".git")).unwrap();
+    (lab, home, project)
+}
+
+fn stays_alone(seen: &Checkout, project: &Path) {
+    assert_eq!(seen.root, project);
+    assert_eq!(seen.checkout_slug.as_str(), format!("project-{}", hash_of(project)));
+}
+
+fn private_dir(path: &Path, common: &Path, pointer: &Path) {
+    fs::create_dir_all(path).unwrap();
+    fs::write(path.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(path.join("commondir"), format!("{}\n", common.display())).unwrap();
+    fs::write(path.join("gitdir"), format!("{}\n", pointer.display())).unwrap();
+}
+
+#[test]
+fn a_genuine_worktree_in_the_same_place_does_share() {
+    let (lab, home, project) = home_with_project();
+    lab.git(&home, &["worktree", "add", "-q", "-f", "other"]);
+    assert_eq!(discover(&home.join("other")).unwrap().root, home);
+    assert_eq!(
+        discover(&project).unwrap().root,
+        home,
+        "without a .git of its own, the folder is part of home"
+    );
+}
+
+#[test]
+fn a_private_directory_made_in_the_checkout_is_not_believed() {
+    let (_lab, home, project) = home_with_project();
+    let fake = project.join("fake/worktrees/x");
+    private_dir(&fake, &home.join(".git"), &project.join(".git"));
+    fs::write(project.join(".git"), format!("gitdir: {}\n", fake.display())).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
+#[test]
+fn another_worktrees_private_directory_is_not_believed() {
+    let (lab, home, project) = home_with_project();
+    lab.git(&home, &["worktree", "add", "-q", "-f", "other"]);
+    let borrowed = home.join(".git/worktrees/other");
+    fs::write(project.join(".git"), format!("gitdir: {}\n", borrowed.display())).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
+#[test]
+fn a_repository_in_the_checkout_cannot_name_a_folder_above_it() {
+    let (lab, home, project) = home_with_project();
+    let store = lab.repository("home/project/store").join(".git");
+    let module = project.join("module");
+    fs::rename(&store, &module).unwrap();
+    lab.git(
+        &project,
+        &[
+            "config",
+            "--file",
+            module.join("config").to_str().unwrap(),
+            "core.worktree",
+            home.to_str().unwrap(),
+        ],
+    );
+    // As the main one of the repository.
+    fs::write(project.join(".git"), "gitdir: module\n").unwrap();
+    assert_eq!(discover(&project).unwrap().root, project);
+    // And as a linked one, whose both ends agree.
+    private_dir(&module.join("worktrees/x"), &module, &project.join(".git"));
+    fs::write(project.join(".git"), "gitdir: module/worktrees/x\n").unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
+#[test]
+fn another_checkouts_git_directory_does_not_lend_its_name() {
+    let (lab, _home, project) = home_with_project();
+    let other = lab.repository("other").join(".git");
+    fs::write(project.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+    fs::remove_file(project.join(".git")).unwrap();
+    symlink(&other, project.join(".git")).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+    let bare = lab.bare("bare.git");
+    fs::remove_file(project.join(".git")).unwrap();
+    fs::write(project.join(".git"), format!("gitdir: {}\n", bare.display())).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
+#[test]
+fn included_files_are_not_read() {
+    let lab = Lab::new();
+    let root = lab.repository("project");
+    let secret = lab.path("secret");
+    fs::write(&secret, "[remote \"origin\"]\n\turl = secret\n").unwrap();
+    lab.git(&root, &["config", "include.path", secret.to_str().unwrap()]);
+    assert_eq!(discover(&root).unwrap().origin, None);
+}
