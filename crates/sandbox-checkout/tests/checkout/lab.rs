@@ -74,7 +74,7 @@ impl Lab {
         assert!(output.status.success(), "git {arguments:?}: {errors}");
     }
 
-    pub fn pipe(&self, path: &Path) {
+    pub fn pipe(path: &Path) {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }
 }
