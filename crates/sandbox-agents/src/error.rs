@@ -1,0 +1,23 @@
+use std::time::Duration;
+
+use sandbox_runtime::RuntimeError;
+
+/// Why an agent's server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot connect to the server: {0}")]
+    Dial(#[source] RuntimeError),
+    /// Also what a server does that still boots: it accepts and never answers.
+    #[error("no answer to {path} within {limit:?}")]
+    TimedOut { path: String, limit: Duration },
+    #[error("the connection for {path} broke: {source}")]
+    Broken {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} was answered with status {status}")]
+    Status { path: String, status: u16 },
+    #[error("the answer to {path} is not what it should be: {problem}")]
+    Malformed { path: String, problem: String },
+}

@@ -1,0 +1,43 @@
+use sandbox_model::AgentName;
+
+use crate::{AgentCommand, ConfigFiles, DaemonProfile, Launch, Profile, Recipe};
+
+pub static PROFILE: Profile = Profile {
+    name: AgentName::Opencode2,
+    binary: "opencode2",
+    recipe: Recipe { package: "@opencode-ai/cli", version_arg: "OPENCODE2_VERSION", install: INSTALL },
+    image_env: &[("OPENCODE_DISABLE_AUTOUPDATE", "true")],
+    offline_env: &[("OPENCODE_DISABLE_MODELS_FETCH", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
+    emulation_env: &[("BUN_JSC_useDFGJIT", "0"), ("BUN_JSC_useFTLJIT", "0")],
+    config: ConfigFiles {
+        // Shared with the first opencode, on the host and in the guest.
+        host_dir: crate::opencode::PROFILE.config.host_dir,
+        snippet_prefix: crate::opencode::PROFILE.config.snippet_prefix,
+        guest_dir: crate::opencode::PROFILE.config.guest_dir,
+        merged: crate::opencode::PROFILE.config.merged,
+        family: crate::opencode::PROFILE.config.family,
+    },
+    daemon: Some(DaemonProfile {
+        args: &["serve", "--hostname", "127.0.0.1", "--port", "4096"],
+        password_env: "OPENCODE_SERVER_PASSWORD",
+        username: "opencode",
+        log: "/tmp/opencode2-serve.log",
+        health_path: "/api/health",
+        session_status: false,
+    }),
+    command,
+};
+
+/// Only a beta channel exists, so that is what no version means.
+const INSTALL: &str = r#"set -eu
+version=$(npm view "@opencode-ai/cli@${OPENCODE2_VERSION:-beta}" version | tail -n 1)
+test -n "$version" || { echo "@opencode-ai/cli has no version ${OPENCODE2_VERSION:-beta}" >&2; exit 1; }
+npm install --global --prefix /opt/agents-sandbox --engine-strict --no-audit --no-fund "@opencode-ai/cli@$version"
+"#;
+
+fn command(launch: &Launch<'_>) -> AgentCommand {
+    let words = ["opencode2", "--server", "http://127.0.0.1:4096", "--dir", launch.guest_dir];
+    let mut command = AgentCommand::new(&words, launch.args);
+    command.env.push(("OPENCODE_SERVER_PASSWORD".into(), launch.password.into()));
+    command
+}

@@ -1,0 +1,38 @@
+use sandbox_model::AgentName;
+
+use crate::{AgentCommand, ConfigFiles, Launch, Profile, Recipe};
+
+pub static PROFILE: Profile = Profile {
+    name: AgentName::Pi,
+    binary: "pi",
+    recipe: Recipe {
+        package: "@earendil-works/pi-coding-agent",
+        version_arg: "PI_VERSION",
+        install: INSTALL,
+    },
+    image_env: &[("PI_SKIP_VERSION_CHECK", "1")],
+    offline_env: &[("PI_OFFLINE", "1")],
+    emulation_env: &[],
+    config: ConfigFiles {
+        host_dir: "pi",
+        snippet_prefix: "settings",
+        guest_dir: ".pi/agent",
+        merged: ".pi/agent/settings.json",
+        family: &["settings.json"],
+    },
+    daemon: None,
+    command,
+};
+
+/// The exact version is asked for, because npm quietly takes an older release of a tag when the newest
+/// does not accept the running node.
+const INSTALL: &str = r#"set -eu
+version=$(npm view "@earendil-works/pi-coding-agent@${PI_VERSION:-latest}" version | tail -n 1)
+test -n "$version" || { echo "pi has no version ${PI_VERSION:-latest}" >&2; exit 1; }
+npm install --global --prefix /opt/agents-sandbox --engine-strict --ignore-scripts --no-audit --no-fund \
+  "@earendil-works/pi-coding-agent@$version"
+"#;
+
+fn command(launch: &Launch<'_>) -> AgentCommand {
+    AgentCommand::new(&["pi"], launch.args)
+}

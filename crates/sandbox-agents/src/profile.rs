@@ -1,0 +1,130 @@
+use std::ffi::OsString;
+
+use sandbox_model::AgentName;
+
+use crate::{AgentCommand, Launch};
+
+/// Everything this program knows about one agent.
+#[derive(Debug)]
+pub struct Profile {
+    pub name: AgentName,
+    /// The command inside the sandbox.
+    pub binary: &'static str,
+    pub recipe: Recipe,
+    /// Environment of the image: true for every sandbox of this agent.
+    pub image_env: &'static [(&'static str, &'static str)],
+    /// Environment for a sandbox that cannot reach the public network: downloads that would only time out
+    /// are not tried.
+    pub offline_env: &'static [(&'static str, &'static str)],
+    /// Environment where the machine is emulated in software.
+    pub emulation_env: &'static [(&'static str, &'static str)],
+    pub config: ConfigFiles,
+    /// `None` for an agent that is simply run.
+    pub daemon: Option<DaemonProfile>,
+    pub(crate) command: fn(&Launch<'_>) -> AgentCommand,
+}
+
+impl Profile {
+    /// What to run on the user's terminal.
+    pub fn command(&self, launch: &Launch<'_>) -> AgentCommand {
+        (self.command)(launch)
+    }
+}
+
+/// How the agent gets into an image.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The npm package that names the agent's versions.
+    pub package: &'static str,
+    /// The build argument that pins the version; empty installs the newest.
+    pub version_arg: &'static str,
+    /// A POSIX shell script for a build stage with `npm`: installs below `/opt/agents-sandbox`, reads the
+    /// build argument from its environment, and fails rather than install another version.
+    pub install: &'static str,
+}
+
+/// Where an agent keeps its configuration.
+#[derive(Debug)]
+pub struct ConfigFiles {
+    /// The folder in the user's and the project's configuration, and the only one.
+    pub host_dir: &'static str,
+    /// Names that begin so and contain `.json` are snippets of one document; all others are copied.
+    pub snippet_prefix: &'static str,
+    /// The guest folder that the copies go to, relative to the home.
+    pub guest_dir: &'static str,
+    /// The guest file that the snippets become, relative to the home.
+    pub merged: &'static str,
+    /// Files beside `merged` that the agent would read as well, and that would hide what it says.
+    pub family: &'static [&'static str],
+}
+
+impl ConfigFiles {
+    /// Whether a file of that name (directly in the host folder) is part of the merged document.
+    ///
+    /// The rule is the prefix and `.json`, `.jsonc` or `.json5`; so `opencode.json` itself is a snippet
+    /// and `permission.json5` is a file like any other.
+    pub fn is_snippet(&self, name: &str) -> bool {
+        name.starts_with(self.snippet_prefix)
+            && [".json", ".jsonc", ".json5"].iter().any(|extension| name.ends_with(extension))
+    }
+}
+
+/// An agent's server inside the sandbox.
+#[derive(Debug)]
+pub struct DaemonProfile {
+    /// Arguments after the binary; the address is the guest's loopback and [`crate::DAEMON_PORT`].
+    pub args: &'static [&'static str],
+    /// The variable that carries the password, for the server and for its clients.
+    pub password_env: &'static str,
+    /// The user name that goes with it.
+    pub username: &'static str,
+    /// Guest file for what the server prints.
+    pub log: &'static str,
+    /// Answers `{"healthy": true}`.
+    pub health_path: &'static str,
+    /// Whether it tells what its sessions do.
+    pub session_status: bool,
+}
+
+impl DaemonProfile {
+    /// The server's command line.
+    pub fn argv(&self, binary: &str) -> Vec<OsString> {
+        std::iter::once(binary).chain(self.args.iter().copied()).map(Into::into).collect()
+    }
+}
+
+/// The profile of an agent.
+pub const fn profile(agent: AgentName) -> &'static Profile {
+    match agent {
+        AgentName::Opencode => &crate::opencode::PROFILE,
+        AgentName::Opencode2 => &crate::opencode2::PROFILE,
+        AgentName::Pi => &crate::pi::PROFILE,
+        AgentName::ClaudeCode => &crate::claude_code::PROFILE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_agent_has_its_own_profile() {
+        for agent in AgentName::ALL {
+            let profile = profile(agent);
+            assert_eq!(profile.name, agent);
+            assert!(profile.recipe.install.contains(profile.recipe.version_arg), "{agent}");
+            assert!(profile.config.merged.starts_with(profile.config.guest_dir), "{agent}");
+        }
+    }
+
+    #[test]
+    fn snippets_are_told_by_prefix_and_extension() {
+        let config = &profile(AgentName::Opencode).config;
+        for name in ["opencode.json", "opencode-mcp.jsonc", "opencode.local.json5"] {
+            assert!(config.is_snippet(name), "{name}");
+        }
+        for name in ["permission.json5", "opencode.yaml", "opencode.json.bak", "AGENTS.md", "tui.json"] {
+            assert!(!config.is_snippet(name), "{name}");
+        }
+    }
+}
