@@ -1,14 +1,15 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, Launch, Profile, Recipe};
+use crate::{AgentCommand, ConfigFiles, Install, Launch, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::ClaudeCode,
     binary: "claude",
-    recipe: Recipe {
+    install: Install {
         package: "@anthropic-ai/claude-code",
         version_arg: "CLAUDE_CODE_VERSION",
-        install: INSTALL,
+        script: INSTALL,
+        needs_node: false,
     },
     image_env: &[("DISABLE_AUTOUPDATER", "1")],
     offline_env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")],
@@ -26,8 +27,7 @@ pub static PROFILE: Profile = Profile {
 
 /// The exact version is asked for, because npm quietly takes an older release of a tag when the newest
 /// does not accept the running node.
-const INSTALL: &str = r#"set -eu
-version=$(npm view "@anthropic-ai/claude-code@${CLAUDE_CODE_VERSION:-latest}" version | tail -n 1)
+const INSTALL: &str = r#"version=$(npm view "@anthropic-ai/claude-code@${CLAUDE_CODE_VERSION:-latest}" version | tail -n 1)
 test -n "$version" || { echo "claude-code has no version ${CLAUDE_CODE_VERSION:-latest}" >&2; exit 1; }
 npm install --global --prefix /opt/agents-sandbox --engine-strict --no-audit --no-fund \
   "@anthropic-ai/claude-code@$version"

@@ -18,6 +18,6 @@ mod sessions;
 pub use command::{AgentCommand, Launch};
 pub use error::ServerError;
 pub use health::{Health, health};
-pub use profile::{ConfigFiles, DaemonProfile, Profile, Recipe, profile};
+pub use profile::{ConfigFiles, DaemonProfile, Install, Profile, profile};
 pub use server::{DAEMON_PORT, Dial, Server};
 pub use sessions::{ServerActivity, activity};

@@ -1,12 +1,17 @@
 use sandbox_model::AgentName;
 
 use crate::command::has_option;
-use crate::{AgentCommand, ConfigFiles, DaemonProfile, Launch, Profile, Recipe};
+use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Opencode,
     binary: "opencode",
-    recipe: Recipe { package: "opencode-ai", version_arg: "OPENCODE_VERSION", install: INSTALL },
+    install: Install {
+        package: "opencode-ai",
+        version_arg: "OPENCODE_VERSION",
+        script: INSTALL,
+        needs_node: false,
+    },
     image_env: &[("OPENCODE_DISABLE_AUTOUPDATE", "true"), ("OPENCODE_EXPERIMENTAL_WORKSPACES", "true")],
     offline_env: &[
         ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
@@ -43,8 +48,7 @@ pub static PROFILE: Profile = Profile {
 /// The platform's own package alone. The one that names the agent brings two builds of 177 MiB and links
 /// one of them by the CPU of whoever builds the image; the sandbox may have another CPU, so x86-64 takes
 /// the build without AVX2.
-const INSTALL: &str = r#"set -eu
-case "$(uname -m)" in
+const INSTALL: &str = r#"case "$(uname -m)" in
   x86_64) package=opencode-linux-x64-baseline ;;
   aarch64) package=opencode-linux-arm64 ;;
   *) echo "opencode has no build for $(uname -m)" >&2; exit 1 ;;

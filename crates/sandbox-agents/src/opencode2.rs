@@ -1,11 +1,16 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, DaemonProfile, Launch, Profile, Recipe};
+use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Opencode2,
     binary: "opencode2",
-    recipe: Recipe { package: "@opencode-ai/cli", version_arg: "OPENCODE2_VERSION", install: INSTALL },
+    install: Install {
+        package: "@opencode-ai/cli",
+        version_arg: "OPENCODE2_VERSION",
+        script: INSTALL,
+        needs_node: false,
+    },
     image_env: &[("OPENCODE_DISABLE_AUTOUPDATE", "true")],
     offline_env: &[("OPENCODE_DISABLE_MODELS_FETCH", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
     emulation_env: &[("BUN_JSC_useDFGJIT", "0"), ("BUN_JSC_useFTLJIT", "0")],
@@ -29,8 +34,7 @@ pub static PROFILE: Profile = Profile {
 };
 
 /// Only a beta channel exists, so that is what no version means.
-const INSTALL: &str = r#"set -eu
-version=$(npm view "@opencode-ai/cli@${OPENCODE2_VERSION:-beta}" version | tail -n 1)
+const INSTALL: &str = r#"version=$(npm view "@opencode-ai/cli@${OPENCODE2_VERSION:-beta}" version | tail -n 1)
 test -n "$version" || { echo "@opencode-ai/cli has no version ${OPENCODE2_VERSION:-beta}" >&2; exit 1; }
 npm install --global --prefix /opt/agents-sandbox --engine-strict --no-audit --no-fund "@opencode-ai/cli@$version"
 "#;

@@ -1,14 +1,15 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, Launch, Profile, Recipe};
+use crate::{AgentCommand, ConfigFiles, Install, Launch, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Pi,
     binary: "pi",
-    recipe: Recipe {
+    install: Install {
         package: "@earendil-works/pi-coding-agent",
         version_arg: "PI_VERSION",
-        install: INSTALL,
+        script: INSTALL,
+        needs_node: true,
     },
     image_env: &[("PI_SKIP_VERSION_CHECK", "1")],
     offline_env: &[("PI_OFFLINE", "1")],
@@ -26,8 +27,7 @@ pub static PROFILE: Profile = Profile {
 
 /// The exact version is asked for, because npm quietly takes an older release of a tag when the newest
 /// does not accept the running node.
-const INSTALL: &str = r#"set -eu
-version=$(npm view "@earendil-works/pi-coding-agent@${PI_VERSION:-latest}" version | tail -n 1)
+const INSTALL: &str = r#"version=$(npm view "@earendil-works/pi-coding-agent@${PI_VERSION:-latest}" version | tail -n 1)
 test -n "$version" || { echo "pi has no version ${PI_VERSION:-latest}" >&2; exit 1; }
 npm install --global --prefix /opt/agents-sandbox --engine-strict --ignore-scripts --no-audit --no-fund \
   "@earendil-works/pi-coding-agent@$version"

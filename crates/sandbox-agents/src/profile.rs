@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use sandbox_model::AgentName;
+use sandbox_model::{AgentName, AgentRecipe};
 
 use crate::{AgentCommand, Launch};
 
@@ -10,7 +10,7 @@ pub struct Profile {
     pub name: AgentName,
     /// The command inside the sandbox.
     pub binary: &'static str,
-    pub recipe: Recipe,
+    pub install: Install,
     /// Environment of the image: true for every sandbox of this agent.
     pub image_env: &'static [(&'static str, &'static str)],
     /// Environment for a sandbox that cannot reach the public network: downloads that would only time out
@@ -29,18 +29,49 @@ impl Profile {
     pub fn command(&self, launch: &Launch<'_>) -> AgentCommand {
         (self.command)(launch)
     }
+
+    /// How this agent gets into an image; `version` pins it, `None` takes the newest.
+    pub fn recipe(&self, version: Option<String>) -> AgentRecipe {
+        AgentRecipe {
+            agent: self.name,
+            version_arg: self.install.version_arg,
+            version,
+            install: self.install.script.to_string(),
+            binary: self.binary.to_string(),
+            image_env: owned(self.image_env),
+            needs_node: self.install.needs_node,
+        }
+    }
+
+    /// What its processes get beside the image's environment, in a sandbox that is `offline` (no way to
+    /// the public network) or `emulated` (no hardware virtualization).
+    pub fn environment(&self, offline: bool, emulated: bool) -> Vec<(String, String)> {
+        let mut environment = Vec::new();
+        if offline {
+            environment.extend(owned(self.offline_env));
+        }
+        if emulated {
+            environment.extend(owned(self.emulation_env));
+        }
+        environment
+    }
 }
 
-/// How the agent gets into an image.
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+/// How the agent gets into an image; see [`AgentRecipe`].
 #[derive(Debug)]
-pub struct Recipe {
+pub struct Install {
     /// The npm package that names the agent's versions.
     pub package: &'static str,
     /// The build argument that pins the version; empty installs the newest.
     pub version_arg: &'static str,
-    /// A POSIX shell script for a build stage with `npm`: installs below `/opt/agents-sandbox`, reads the
-    /// build argument from its environment, and fails rather than install another version.
-    pub install: &'static str,
+    /// Fails rather than install another version than the one asked for.
+    pub script: &'static str,
+    /// The agent runs on node; otherwise node only installs it.
+    pub needs_node: bool,
 }
 
 /// Where an agent keeps its configuration.
@@ -112,7 +143,9 @@ mod tests {
         for agent in AgentName::ALL {
             let profile = profile(agent);
             assert_eq!(profile.name, agent);
-            assert!(profile.recipe.install.contains(profile.recipe.version_arg), "{agent}");
+            let recipe = profile.recipe(Some("1.2.3".into()));
+            assert!(recipe.install.contains(recipe.version_arg), "{agent}");
+            assert_eq!(recipe.version.as_deref(), Some("1.2.3"));
             assert!(profile.config.merged.starts_with(profile.config.guest_dir), "{agent}");
         }
     }
