@@ -9,7 +9,9 @@ pub enum SessionKind {
     /// Works.
     Busy,
     /// Waits to ask its model provider again; `attempt` counts from 1.
-    Retry { attempt: u32 },
+    Retry {
+        attempt: u32,
+    },
     /// Would work, but waits for an answer to a question or for a permission.
     WaitingForUser,
     Idle,

@@ -68,7 +68,8 @@ impl FromStr for ByteSize {
             return Err(invalid());
         }
         let count: u64 = digits.parse().map_err(|_| invalid())?;
-        let bytes = count.checked_mul(unit).filter(|b| *b > 0 && *b <= i64::MAX as u64).ok_or_else(invalid)?;
+        let bytes =
+            count.checked_mul(unit).filter(|b| *b > 0 && i64::try_from(*b).is_ok()).ok_or_else(invalid)?;
         Ok(Self(bytes))
     }
 }
@@ -103,7 +104,9 @@ mod tests {
 
     #[test]
     fn the_grammar() {
-        for (text, bytes) in [("4G", 4 << 30), ("4g", 4 << 30), ("512M", 512 << 20), ("512m", 512 << 20), ("1", 1 << 20)] {
+        for (text, bytes) in
+            [("4G", 4 << 30), ("4g", 4 << 30), ("512M", 512 << 20), ("512m", 512 << 20), ("1", 1 << 20)]
+        {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for text in ["", "G", "4K", "4GB", "-1", "1.5G", "0", "0G", "99999999999G", "4 G"] {
@@ -113,7 +116,9 @@ mod tests {
 
     #[test]
     fn shown_for_people() {
-        for (bytes, text) in [(0, "0B"), (1023, "1023B"), (1536, "1.5K"), (512 << 20, "512M"), (1_503_238_553, "1.4G")] {
+        for (bytes, text) in
+            [(0, "0B"), (1023, "1023B"), (1536, "1.5K"), (512 << 20, "512M"), (1_503_238_553, "1.4G")]
+        {
             assert_eq!(ByteSize(bytes).human(), text);
         }
     }

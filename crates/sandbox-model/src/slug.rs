@@ -51,8 +51,10 @@ impl fmt::Display for RepoSlug {
 /// characters; `project` when nothing is left.
 pub fn folder_part(name: &str) -> String {
     let lower = name.to_lowercase();
-    let words: Vec<&str> =
-        lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit()).filter(|w| !w.is_empty()).collect();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit())
+        .filter(|w| !w.is_empty())
+        .collect();
     let mut joined = words.join("-");
     joined.truncate(20);
     let trimmed = joined.trim_matches('-');

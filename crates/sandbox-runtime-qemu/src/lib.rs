@@ -1,5 +1,30 @@
+//! The QEMU runtime: real virtual machines on any Linux host, emulated where the hardware does not help.
+//!
+//! ```text
+//! program ── driver ── spawns ──► machine process ──► QEMU ──► guest program (pid 1 of the VM)
+//!               │                    │   │   └──► network bridge   (Ethernet frames)
+//!               └─ machine.sock ─────┘   └──────► share server     (virtiofs: the checkout)
+//! ```
+
+mod accel;
+mod boot;
+mod client;
+mod disk;
+mod driver;
+mod error;
+mod exec;
+mod files;
+mod images;
+mod initrd;
 mod kernel;
+pub mod machine;
+mod options;
+mod record;
 mod tsc;
 
+pub use accel::{KvmHint, kvm_hint};
+pub use boot::find_qemu;
+pub use driver::QemuRuntime;
 pub use kernel::{KernelError, check_kernel, wrapped_kernel};
+pub use options::{AccelChoice, KernelSource, QemuOptions};
 pub use tsc::tsc_khz;

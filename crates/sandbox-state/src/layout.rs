@@ -99,6 +99,10 @@ impl Layout {
         self.data.join("msb")
     }
 
+    pub fn msb_files(&self) -> MsbFiles {
+        MsbFiles { dir: self.msb() }
+    }
+
     /// Storage of rootless or private image engines and of bootstrapped bases.
     pub fn engine(&self) -> PathBuf {
         self.data.join("engine")
@@ -142,6 +146,34 @@ pub struct KeeperFiles {
     pub lock: PathBuf,
     pub socket: PathBuf,
     pub log: PathBuf,
+}
+
+/// The private microsandbox runtime: its home, and what we keep in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MsbFiles {
+    pub dir: PathBuf,
+}
+
+impl MsbFiles {
+    /// The program and its library, as one folder that is put in place in one step.
+    pub fn version(&self, version: &str) -> PathBuf {
+        self.dir.join(version)
+    }
+
+    /// Which files were verified, and how they looked then.
+    pub fn installed(&self) -> PathBuf {
+        self.dir.join("installed.json")
+    }
+
+    /// Held while a version is installed or repaired.
+    pub fn lock(&self) -> PathBuf {
+        self.dir.join("install.lock")
+    }
+
+    /// Links into the current version's folder, where the runtime itself looks.
+    pub fn links(&self) -> [PathBuf; 2] {
+        [self.dir.join("bin"), self.dir.join("lib")]
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

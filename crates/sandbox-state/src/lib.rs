@@ -13,7 +13,7 @@ mod socket;
 
 pub use atomic::{make_private_dir, read_record, write_private, write_record};
 pub use error::StateError;
-pub use layout::{Environment, KeeperFiles, Layout, QemuLayout, SandboxFiles};
+pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};
 pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};
 pub use record::Stamp;
 pub use sandbox_record::{DaemonRecord, ProjectState};

@@ -194,7 +194,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 Lock::take(&path, LockMode::Exclusive, "second", |holder| {
-                    sender.send(holder.to_string()).unwrap()
+                    sender.send(holder.to_string()).unwrap();
                 })
                 .unwrap()
             });

@@ -1,0 +1,147 @@
+//! Starting a machine process and waiting for its word.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fs_err as fs;
+use sandbox_model::{SandboxName, Status};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::QemuLayout;
+use sandbox_wire::MachineRequest;
+
+use crate::error::from_state;
+use crate::files::MachineFiles;
+use crate::images::ImageStore;
+use crate::machine::{MachineConfig, StartReport, tail};
+use crate::options::QemuOptions;
+use crate::record::{self, SandboxRecord};
+use crate::{accel, client, initrd};
+
+/// A boot takes one to two seconds on a quiet machine; emulated, beside other work, ten times that.
+const BOOT_DEADLINE: Duration = Duration::from_secs(45);
+/// A machine log beyond this is put aside before the next boot.
+const LOG_LIMIT: u64 = 1 << 20;
+
+#[cfg(target_arch = "x86_64")]
+const QEMU: &str = "qemu-system-x86_64";
+#[cfg(target_arch = "aarch64")]
+const QEMU: &str = "qemu-system-aarch64";
+
+pub fn find_qemu() -> Result<std::path::PathBuf, RuntimeError> {
+    which::which(QEMU)
+        .map_err(|error| RuntimeError::MissingProgram { program: QEMU.into(), problem: error.to_string() })
+}
+
+/// Boots a sandbox at rest; the caller holds its change lock.
+pub fn boot(
+    layout: &QemuLayout,
+    options: &QemuOptions,
+    images: &ImageStore,
+    files: &MachineFiles,
+    record: SandboxRecord,
+) -> Result<(), RuntimeError> {
+    let name = record.spec.name.clone();
+    let qemu = find_qemu()?;
+    let (accels, why_not_kvm) = accel::candidates(options.accel, &layout.dir, &qemu)?;
+    if let Some(why) = &why_not_kvm {
+        (options.notice)(&format!("the sandbox is emulated (slower than with KVM): {why}"));
+    }
+    check_spec(&record)?;
+    let config = MachineConfig {
+        rootfs: images.rootfs(&record.spec.image_digest)?,
+        image_env: images.env(&record.spec.image_digest)?,
+        spec: record.spec,
+        program: options.program.clone(),
+        qemu: qemu.clone(),
+        kernel: (options.kernel)()?,
+        initrd: initrd::initrd(&layout.boot_files()).map_err(from_state)?,
+        accels: accels.clone(),
+        boot_deadline_secs: BOOT_DEADLINE.as_secs(),
+        network_dir: layout.dir.join("network"),
+    };
+    match run_machine(options, files, &config)? {
+        Some(StartReport::Ready { accel: used, notes }) => {
+            for note in &notes {
+                (options.notice)(note);
+            }
+            accel::remember(&layout.dir, &qemu, &accels, used)
+        }
+        Some(StartReport::Failed { problem, log }) => Err(RuntimeError::BootFailed { name, problem, log }),
+        None => Err(RuntimeError::BootFailed {
+            name,
+            problem: "the machine process ended before the guest was ready".into(),
+            log: tail(&files.machine_log(), 20),
+        }),
+    }
+}
+
+/// What would only show as a strange failure later.
+fn check_spec(record: &SandboxRecord) -> Result<(), RuntimeError> {
+    let spec = &record.spec;
+    for (what, path) in [("checkout", &spec.workspace.source), ("home volume", &spec.home.path)] {
+        if !path.exists() {
+            let problem = format!("the {what} of sandbox `{}` is not there", spec.name);
+            return Err(RuntimeError::BadRecord { path: path.clone(), problem });
+        }
+    }
+    Ok(())
+}
+
+fn run_machine(
+    options: &QemuOptions,
+    files: &MachineFiles,
+    config: &MachineConfig,
+) -> Result<Option<StartReport>, RuntimeError> {
+    let log = files.machine_log();
+    if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
+        fs::rename(&log, log.with_extension("log.1"))?;
+    }
+    let log = fs::OpenOptions::new().create(true).append(true).open(&log)?;
+    let mut child = Command::new(&options.program)
+        .arg("internal")
+        .arg("machine")
+        .arg(&files.dir)
+        .current_dir(&files.dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log.into_parts().0)
+        .spawn()
+        .map_err(|error| RuntimeError::MissingProgram {
+            program: options.program.display().to_string(),
+            problem: error.to_string(),
+        })?;
+    if let Some(stdin) = child.stdin.take() {
+        serde_json::to_writer(stdin, config).map_err(std::io::Error::from)?;
+    }
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    match serde_json::from_str(&line) {
+        Ok(StartReport::Ready { accel, notes }) => Ok(Some(StartReport::Ready { accel, notes })),
+        Ok(failed @ StartReport::Failed { .. }) => {
+            child.wait()?;
+            Ok(Some(failed))
+        }
+        Err(_) => {
+            child.wait()?;
+            Ok(None)
+        }
+    }
+}
+
+/// Waits for a boot that someone else has under way.
+pub fn wait_until_running(name: &SandboxName, files: &MachineFiles) -> Result<(), RuntimeError> {
+    client::connect(name, files, &MachineRequest::Guest, "start").map(drop).map_err(|error| match error {
+        RuntimeError::WrongStatus { name, status: Status::Crashed, .. } => {
+            let problem = fs::read_to_string(files.problem()).unwrap_or_default();
+            RuntimeError::BootFailed { name, problem, log: tail(&files.console_log(), 20) }
+        }
+        other => other,
+    })
+}
+
+pub fn status(files: &MachineFiles) -> Result<Status, RuntimeError> {
+    record::status(files).map_err(from_state)
+}

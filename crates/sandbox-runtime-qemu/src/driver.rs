@@ -1,0 +1,254 @@
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use fs_err as fs;
+use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_runtime::{
+    Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
+    SandboxInfo, SandboxList, StopOutcome,
+};
+use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, make_private_dir};
+use sandbox_wire::{MachineReply, MachineRequest};
+
+use crate::client::{self, Asked};
+use crate::error::from_state;
+use crate::files::MachineFiles;
+use crate::images::{self, ImageStore};
+use crate::options::QemuOptions;
+use crate::record::{self, SandboxRecord};
+use crate::{boot, disk, exec};
+
+/// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
+#[derive(Debug)]
+pub struct QemuRuntime {
+    layout: QemuLayout,
+    options: QemuOptions,
+    images: ImageStore,
+}
+
+impl QemuRuntime {
+    pub fn new(layout: &Layout, options: QemuOptions) -> Self {
+        let layout = layout.qemu();
+        Self { images: ImageStore::new(layout.clone()), layout, options }
+    }
+
+    fn files(&self, name: &SandboxName) -> MachineFiles {
+        MachineFiles::new(&self.layout.sandbox(name))
+    }
+
+    /// The files and record of a sandbox that exists.
+    fn existing(&self, name: &SandboxName) -> Result<(MachineFiles, SandboxRecord)> {
+        let files = self.files(name);
+        let record = SandboxRecord::read(&files)?.ok_or_else(|| RuntimeError::NoSuchSandbox(name.clone()))?;
+        Ok((files, record))
+    }
+
+    fn change_lock(files: &MachineFiles) -> Result<Lock> {
+        Lock::take(&files.change_lock(), LockMode::Exclusive, "change", |_| {}).map_err(from_state)
+    }
+
+    fn end(&self, name: &SandboxName, request: &MachineRequest) -> Result<StopOutcome> {
+        let (files, _) = self.existing(name)?;
+        if boot::status(&files)?.is_at_rest() {
+            return Ok(StopOutcome::AlreadyAtRest);
+        }
+        match client::ask(&files, request)? {
+            Asked::Answer(mut socket, reply) => {
+                client::wait_for_end(&mut socket)?;
+                match reply {
+                    MachineReply::Stopped { forced: true } => Ok(StopOutcome::Forced),
+                    _ => Ok(StopOutcome::Graceful),
+                }
+            }
+            // It ended for another reason, or at another's request, while it was asked.
+            Asked::Gone => Ok(StopOutcome::Graceful),
+        }
+    }
+}
+
+impl Runtime for QemuRuntime {
+    fn name(&self) -> &'static str {
+        "qemu"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            live_resources: false,
+            dial: true,
+            sleep: false,
+            guest_root: true,
+            workspace_quota: true,
+        }
+    }
+
+    fn load_image(
+        &self,
+        reference: &ImageRef,
+        digest: &Digest,
+        archive: &mut dyn Read,
+        progress: Progress<'_>,
+    ) -> Result<ImageInfo> {
+        self.images.load(reference, digest, archive, progress)
+    }
+
+    fn inspect_image(&self, reference: &ImageRef) -> Result<Option<ImageInfo>> {
+        self.images.inspect(reference)
+    }
+
+    fn list_images(&self) -> Result<Vec<ImageInfo>> {
+        self.images.list()
+    }
+
+    fn remove_image(&self, reference: &ImageRef) -> Result<()> {
+        let used = self.list()?.sandboxes.into_iter().map(|info| info.spec.image_digest).collect::<Vec<_>>();
+        self.images.remove(reference, &used)
+    }
+
+    fn export_image_dir(&self, digest: &Digest, guest_path: &str, to: &Path) -> Result<()> {
+        images::export_dir(&self.images.rootfs(digest)?, guest_path, to)
+    }
+
+    fn create(&self, spec: &SandboxSpec) -> Result<()> {
+        let files = self.files(&spec.name);
+        self.images.rootfs(&spec.image_digest)?;
+        make_private_dir(&self.layout.sandboxes()).map_err(from_state)?;
+        // Made beside its place and renamed: a crash leaves no half sandbox.
+        let aside = self.layout.sandboxes().join(format!(".new-{}", spec.name));
+        let _lock = Lock::take(&self.layout.dir.join("create.lock"), LockMode::Exclusive, "create", |_| {})
+            .map_err(from_state)?;
+        if files.dir.exists() {
+            return Err(RuntimeError::Exists(spec.name.clone()));
+        }
+        if aside.exists() {
+            fs::remove_dir_all(&aside)?;
+        }
+        make_private_dir(&aside).map_err(from_state)?;
+        let new = MachineFiles::new(&aside);
+        disk::make_root_disk(&new.root_disk(), spec.root_disk)?;
+        SandboxRecord::new(spec.clone(), Stamp::now()).write(&new)?;
+        fs::rename(&aside, &files.dir)?;
+        Ok(())
+    }
+
+    fn start(&self, name: &SandboxName) -> Result<()> {
+        let (files, _) = self.existing(name)?;
+        // Without the lock first: a machine that is up, or on its way, needs no change.
+        match boot::status(&files)? {
+            Status::Running => return Ok(()),
+            Status::Starting => return boot::wait_until_running(name, &files),
+            _ => {}
+        }
+        let _lock = Self::change_lock(&files)?;
+        let (files, record) = self.existing(name)?;
+        match boot::status(&files)? {
+            Status::Running => Ok(()),
+            Status::Starting => boot::wait_until_running(name, &files),
+            status if status.is_at_rest() => {
+                boot::boot(&self.layout, &self.options, &self.images, &files, record)
+            }
+            status => Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "start" }),
+        }
+    }
+
+    fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
+        let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        self.end(name, &MachineRequest::Stop { grace_millis })
+    }
+
+    fn kill(&self, name: &SandboxName) -> Result<()> {
+        self.end(name, &MachineRequest::Kill).map(drop)
+    }
+
+    fn remove(&self, name: &SandboxName) -> Result<()> {
+        let files = self.files(name);
+        if !files.dir.exists() {
+            return Ok(());
+        }
+        let _lock = Self::change_lock(&files)?;
+        let status = boot::status(&files)?;
+        if !status.is_at_rest() {
+            return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "remove it" });
+        }
+        // Out of the way in one step, so that a crash leaves no half sandbox under its name.
+        let aside = self.layout.sandboxes().join(format!(".gone-{name}"));
+        if aside.exists() {
+            fs::remove_dir_all(&aside)?;
+        }
+        fs::rename(&files.dir, &aside)?;
+        Ok(fs::remove_dir_all(&aside)?)
+    }
+
+    fn update(&self, spec: &SandboxSpec) -> Result<()> {
+        let (files, _) = self.existing(&spec.name)?;
+        let _lock = Self::change_lock(&files)?;
+        let (files, record) = self.existing(&spec.name)?;
+        let status = boot::status(&files)?;
+        if !status.is_at_rest() {
+            return Err(RuntimeError::WrongStatus { name: spec.name.clone(), status, action: "change it" });
+        }
+        if record.spec.image_digest != spec.image_digest || record.spec.root_disk != spec.root_disk {
+            return Err(RuntimeError::Unsupported("a sandbox keeps its image and root disk; make it anew"));
+        }
+        SandboxRecord::new(spec.clone(), record.created).write(&files)
+    }
+
+    fn modify(&self, _: &SandboxName, _: Resources) -> Result<()> {
+        Err(RuntimeError::Unsupported("CPUs and memory change at the next start"))
+    }
+
+    fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>> {
+        let files = self.files(name);
+        SandboxRecord::read(&files)?.map(|record| record::info(&files, record)).transpose()
+    }
+
+    fn list(&self) -> Result<SandboxList> {
+        record::list(&self.layout)
+    }
+
+    fn exec(&self, name: &SandboxName, spec: &ExecSpec) -> Result<ExecSession> {
+        if spec.argv.is_empty() {
+            return Err(RuntimeError::ExecFailed { code: 1, message: "no command was given".into() });
+        }
+        let (files, _) = self.existing(name)?;
+        let socket = client::connect(name, &files, &MachineRequest::Guest, "run a command")?;
+        exec::start(name, socket, spec)
+    }
+
+    fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
+        let (files, _) = self.existing(name)?;
+        let socket = client::connect(name, &files, &MachineRequest::Guest, "connect")?;
+        exec::dial(name, socket, port)
+    }
+
+    fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {
+        let (files, _) = self.existing(name)?;
+        Ok(Box::new(client::connect(name, &files, &MachineRequest::Hold, "hold it")?))
+    }
+
+    fn boot_id(&self, name: &SandboxName) -> Result<Option<String>> {
+        let (files, _) = self.existing(name)?;
+        match client::ask(&files, &MachineRequest::State)? {
+            Asked::Answer(_, MachineReply::State(state)) => Ok(Some(state.boot_id)),
+            _ => Ok(None),
+        }
+    }
+
+    fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
+        let (files, _) = self.existing(name)?;
+        Ok(vec![
+            LogFile { name: "console", path: files.console_log() },
+            LogFile { name: "machine", path: files.machine_log() },
+        ])
+    }
+
+    fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {
+        use std::os::unix::fs::MetadataExt;
+        let (files, _) = self.existing(name)?;
+        let mut blocks = 0;
+        for entry in fs::read_dir(&files.dir)? {
+            blocks += entry?.metadata()?.blocks();
+        }
+        Ok(ByteSize::from_bytes(blocks * 512))
+    }
+}

@@ -1,0 +1,53 @@
+use std::path::{Path, PathBuf};
+
+/// The files of one sandbox's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineFiles {
+    pub dir: PathBuf,
+}
+
+impl MachineFiles {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    pub fn record(&self) -> PathBuf {
+        self.dir.join("sandbox.json")
+    }
+
+    /// The writable disk above the image.
+    pub fn root_disk(&self) -> PathBuf {
+        self.dir.join("root.ext4")
+    }
+
+    /// Held by the machine process for life.
+    pub fn lock(&self) -> PathBuf {
+        self.dir.join("machine.lock")
+    }
+
+    /// Held by whoever starts, changes or removes the sandbox.
+    pub fn change_lock(&self) -> PathBuf {
+        self.dir.join("change.lock")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("machine.sock")
+    }
+
+    pub fn share_socket(&self) -> PathBuf {
+        self.dir.join("share.sock")
+    }
+
+    pub fn machine_log(&self) -> PathBuf {
+        self.dir.join("machine.log")
+    }
+
+    pub fn console_log(&self) -> PathBuf {
+        self.dir.join("console.log")
+    }
+
+    /// Why the last machine did not end well.
+    pub fn problem(&self) -> PathBuf {
+        self.dir.join("problem")
+    }
+}

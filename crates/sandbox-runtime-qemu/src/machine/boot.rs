@@ -1,0 +1,51 @@
+//! What the guest program is told to become.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE};
+use sandbox_wire::{BootConfig, BootNetwork, GuestMount};
+
+use super::config::MachineConfig;
+
+/// Disks in the order of [`super::qemu_command`]: the kernel names virtio-mmio disks as they come.
+const BASE_DISK: &str = "/dev/vda";
+const ROOT_DISK: &str = "/dev/vdb";
+const HOME_DISK: &str = "/dev/vdc";
+
+pub fn unix_nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> BootConfig {
+    let spec = &config.spec;
+    let mount = |source: &str, target: &str, fstype: &str, options: String| GuestMount {
+        source: source.into(),
+        target: target.into(),
+        fstype: fstype.into(),
+        options,
+        readonly: false,
+    };
+    let mut env = config.image_env.clone();
+    env.extend(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())));
+    BootConfig {
+        hostname: hostname(spec.name.as_str()),
+        unix_nanos: unix_nanos(),
+        base_device: BASE_DISK.into(),
+        base_fstype: "erofs".into(),
+        root_device: ROOT_DISK.into(),
+        mounts: vec![
+            mount(HOME_DISK, GUEST_HOME, "ext4", String::new()),
+            mount("workspace", GUEST_WORKSPACE, "virtiofs", String::new()),
+            mount("tmpfs", "/tmp", "tmpfs", format!("size={},mode=1777", spec.tmp.bytes())),
+        ],
+        network,
+        env,
+        user: GUEST_USER.into(),
+    }
+}
+
+/// At most the 63 characters of a DNS label.
+fn hostname(name: &str) -> String {
+    name.chars().take(63).collect::<String>().trim_matches(['-', '.', '_']).into()
+}

@@ -1,0 +1,61 @@
+use std::path::PathBuf;
+
+use sandbox_model::SandboxSpec;
+use serde::{Deserialize, Serialize};
+
+/// Which accelerator a machine may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccelChoice {
+    /// KVM where a boot has proven it, else TCG.
+    #[default]
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accel {
+    Kvm,
+    Tcg,
+}
+
+impl Accel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+/// What the starter hands to a new machine process on its standard input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MachineConfig {
+    pub spec: SandboxSpec,
+    /// Our own binary, for the share server and the network bridge.
+    pub program: PathBuf,
+    pub qemu: PathBuf,
+    pub kernel: PathBuf,
+    pub initrd: PathBuf,
+    /// The image's read-only root.
+    pub rootfs: PathBuf,
+    /// The image's own environment, below the sandbox's.
+    pub image_env: Vec<(String, String)>,
+    /// Accelerators to try, in order; each gets one boot, the last one two.
+    pub accels: Vec<Accel>,
+    /// How long a boot may take until commands can run.
+    pub boot_deadline_secs: u64,
+    /// Where the network engine keeps the certificate authority it may need.
+    pub network_dir: PathBuf,
+}
+
+/// The one line a machine process writes on its standard output, for the starter that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "report")]
+pub enum StartReport {
+    Ready { accel: Accel, notes: Vec<String> },
+    Failed { problem: String, log: String },
+}

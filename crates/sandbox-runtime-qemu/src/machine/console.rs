@@ -1,0 +1,80 @@
+//! The guest's console, kept as a log of bounded size: a guest that prints for ever fills no disk.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+/// One log and one older one of this size at most.
+const LIMIT: u64 = 1 << 20;
+
+/// Copies the console into `log` until QEMU ends. What is over the limit goes to `log.1`.
+pub async fn record(socket: StdUnixStream, log: &Path) -> std::io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let mut socket = UnixStream::from_std(socket)?;
+    let mut file = open(log)?;
+    let mut size = file.metadata()?.len();
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let count = socket.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        if size > LIMIT {
+            fs_err::rename(log, log.with_extension("log.1"))?;
+            file = open(log)?;
+            size = 0;
+        }
+        file.write_all(&buffer[..count])?;
+        size += count as u64;
+    }
+}
+
+fn open(log: &Path) -> std::io::Result<fs_err::File> {
+    fs_err::OpenOptions::new().create(true).append(true).open(log)
+}
+
+/// The last lines of a log, for an error; control characters are dropped because a guest wrote it.
+pub fn tail(log: &Path, lines: usize) -> String {
+    let bytes = fs_err::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(16 << 10)..]).into_owned();
+    let plain: Vec<String> = text
+        .lines()
+        .map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>())
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    plain[plain.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_short_and_without_control_codes() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("console.log");
+        fs_err::write(&log, "one\r\ntwo \x1b[31mred\n\nthree\n").unwrap();
+        assert_eq!(tail(&log, 2), "two [31mred\nthree");
+        assert_eq!(tail(&dir.path().join("none"), 2), "");
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_prints_for_ever_fills_no_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("console.log");
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        let writer = std::thread::spawn(move || {
+            let mut theirs = theirs;
+            for _ in 0..600 {
+                theirs.write_all(&[b'x'; 10_000]).unwrap();
+            }
+        });
+        record(ours, &log).await.unwrap();
+        writer.join().unwrap();
+        let size = |path: &Path| fs_err::metadata(path).unwrap().len();
+        assert!(size(&log) + size(&log.with_extension("log.1")) < 3 * LIMIT);
+    }
+}

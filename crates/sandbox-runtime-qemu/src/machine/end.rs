@@ -1,0 +1,31 @@
+//! Graceful power-off.
+
+use std::time::Duration;
+
+use sandbox_wire::{GuestReply, GuestRequest};
+
+use super::frames::{read_message, write_message};
+use super::link::Link;
+use super::parts::Parts;
+
+/// After the guest has said that everything is on disk, power-off is a matter of milliseconds.
+const POWER_OFF: Duration = Duration::from_secs(5);
+
+/// Asks the guest to end within `grace`. Returns whether it has to be forced.
+pub async fn shut_down(link: &Link, parts: &mut Parts, grace: Duration) -> bool {
+    let talk = async {
+        let mut stream = link.open().await?;
+        let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        write_message(&mut stream, &GuestRequest::Shutdown { grace_millis }).await.ok()?;
+        read_message::<GuestReply>(&mut stream).await.ok()
+    };
+    // The guest itself kills what is left after the grace; syncing comes on top.
+    let answered = tokio::time::timeout(grace + POWER_OFF, talk).await;
+    if !matches!(answered, Ok(Some(GuestReply::Ok))) {
+        tracing::warn!("the guest did not end gracefully: {answered:?}");
+    }
+    match tokio::time::timeout(POWER_OFF, parts.qemu.wait()).await {
+        Ok(Ok(status)) => !status.success(),
+        _ => true,
+    }
+}

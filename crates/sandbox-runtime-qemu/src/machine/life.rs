@@ -1,0 +1,49 @@
+//! What others can see of a machine's life: its lock, the word in it, and why it ended.
+
+use sandbox_runtime::RuntimeError;
+use sandbox_state::{Lock, LockMode};
+
+use crate::error::from_state;
+use crate::files::MachineFiles;
+use crate::record::life_word;
+
+#[derive(Debug)]
+pub struct Life {
+    lock: Lock,
+    files: MachineFiles,
+}
+
+impl Life {
+    /// Takes the lock for as long as this process lives. Fails when a machine is alive already.
+    pub fn begin(files: &MachineFiles) -> Result<Self, RuntimeError> {
+        let lock = Lock::try_take(&files.lock(), LockMode::Exclusive, "machine").map_err(from_state)?;
+        let mut life = Self { lock, files: files.clone() };
+        match fs_err::remove_file(files.problem()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        life.say("starting");
+        Ok(life)
+    }
+
+    /// A word of [`sandbox_model::Status`].
+    pub fn say(&mut self, word: &str) {
+        if let Err(error) = self.lock.write(&life_word(word)) {
+            tracing::error!("cannot write the status {word}: {error}");
+        }
+    }
+
+    /// The last word. `problem` says why the machine did not end as it was told to.
+    pub fn end(mut self, problem: Option<&str>) {
+        match problem {
+            None => self.say("stopped"),
+            Some(problem) => {
+                tracing::error!("{problem}");
+                if let Err(error) = fs_err::write(self.files.problem(), problem) {
+                    tracing::error!("cannot write why: {error}");
+                }
+                self.say("crashed");
+            }
+        }
+    }
+}

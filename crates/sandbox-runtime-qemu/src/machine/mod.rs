@@ -1,0 +1,231 @@
+//! The machine process: one per running sandbox. It owns the guest link and the processes of a boot.
+//!
+//! ```text
+//!          lock taken            guest program answered       order, idle, SIGTERM
+//! (start) ───────────► starting ───────────────────────► running ───────────────► draining ──► stopped
+//!                         │  boot failed: next accelerator,   │ a part died
+//!                         │  or once more                     ▼
+//!                         └────────────────────────────────► crashed
+//! ```
+//!
+//! Rules: the lock is held from before the first part starts until the process ends, and is the only
+//! proof of life. Every part dies with this process (`PR_SET_PDEATHSIG`). One task alone changes the
+//! state; clients only send it orders.
+
+mod boot;
+mod config;
+mod console;
+mod end;
+mod frames;
+mod life;
+mod link;
+mod parts;
+mod qemu_command;
+mod serve;
+mod spawn;
+mod start;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sandbox_runtime::RuntimeError;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, mpsc, watch};
+
+pub use config::{Accel, AccelChoice, MachineConfig, StartReport};
+pub use console::tail;
+pub use spawn::leave_session;
+
+use crate::error::from_state;
+use crate::files::MachineFiles;
+use life::Life;
+use parts::Parts;
+use serve::{Order, Phase, Served};
+
+/// How long a guest may take to end when nobody said how long.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs one machine in the sandbox folder `dir`, from configuration on standard input to power-off.
+///
+/// Standard output carries one [`StartReport`]; standard error is the machine's log.
+pub fn run(dir: &Path) -> Result<(), RuntimeError> {
+    leave_session()?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let config: MachineConfig = serde_json::from_str(&text)
+        .map_err(|error| RuntimeError::other(format!("machine configuration: {error}")))?;
+    let files = MachineFiles::new(dir);
+    let life = Life::begin(&files)?;
+    let listener = sandbox_state::bind_socket(&files.socket()).map_err(from_state)?;
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(machine(&files, &config, life, listener));
+    // Clients still connected see their connections close with the process, after the last word.
+    ended.map(|(life, problem)| life.end(problem.as_deref()))
+}
+
+async fn machine(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    mut life: Life,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<(Life, Option<String>), RuntimeError> {
+    let (phase, phases) = watch::channel(Phase::Starting);
+    let (accel, accels) = watch::channel(Accel::Tcg);
+    let (sender, mut orders) = mpsc::channel(16);
+    let served = Arc::new(Served {
+        phase: phases,
+        orders: sender,
+        boot_id: format!("{:032x}", rand::random::<u128>()),
+        accel: accels,
+        clients: AtomicU32::new(0),
+        told: Notify::new(),
+    });
+    tokio::spawn(serve::serve(tokio::net::UnixListener::from_std(listener)?, Arc::clone(&served)));
+    let mut terminate = signal(SignalKind::terminate())?;
+
+    let booted = tokio::select! {
+        booted = start::start(files, config) => booted,
+        Some(Order::Stop { done, .. } | Order::Kill { done }) = orders.recv() => {
+            report(&StartReport::Failed { problem: "it was stopped while it started".into(), log: String::new() });
+            served.tell(Some(done), true).await;
+            return Ok((life, None));
+        }
+        _ = terminate.recv() => return Ok((life, None)),
+    };
+    let (mut parts, link, used, notes) = match booted {
+        Ok(booted) => booted,
+        Err(problem) => {
+            phase.send_replace(Phase::Ending(problem.clone()));
+            report(&StartReport::Failed { problem: problem.clone(), log: tail(&files.console_log(), 20) });
+            return Ok((life, Some(problem)));
+        }
+    };
+    accel.send_replace(used);
+    life.say("running");
+    phase.send_replace(Phase::Running(link.clone()));
+    report(&StartReport::Ready { accel: used, notes });
+
+    let cause = tokio::select! {
+        problem = part_ended(files, &mut parts) => Cause::Part(problem),
+        Some(order) = orders.recv() => Cause::Order(order),
+        () = idle(&served.clients, config.spec.idle_timeout) => {
+            tracing::info!("no client for {:?}: stopping", config.spec.idle_timeout);
+            Cause::Alone
+        }
+        _ = terminate.recv() => Cause::Alone,
+    };
+    life.say("draining");
+    phase.send_replace(Phase::Ending("the sandbox is stopping".into()));
+    let (grace, done) = match cause {
+        Cause::Part(problem) => {
+            parts.end().await;
+            return Ok((life, problem));
+        }
+        Cause::Order(Order::Kill { done }) => (None, Some(done)),
+        Cause::Order(Order::Stop { grace_millis, done }) => {
+            (Some(Duration::from_millis(grace_millis)), Some(done))
+        }
+        Cause::Alone => (Some(GRACE), None),
+    };
+    let forced = match grace {
+        None => true,
+        // A kill that comes while the guest takes its time cuts it short.
+        Some(grace) => tokio::select! {
+            forced = end::shut_down(&link, &mut parts, grace) => forced,
+            Some(()) = kill_order(&mut orders) => true,
+        },
+    };
+    parts.end().await;
+    served.tell(done, forced).await;
+    Ok((life, None))
+}
+
+enum Cause {
+    /// A part is gone; the problem, unless the guest powered itself off.
+    Part(Option<String>),
+    Order(Order),
+    /// Nobody needs it, or the host is going down.
+    Alone,
+}
+
+/// The next kill order. Further stop orders wait for the end like the first one's sender does.
+async fn kill_order(orders: &mut mpsc::Receiver<Order>) -> Option<()> {
+    loop {
+        if let Order::Kill { .. } = orders.recv().await? {
+            return Some(());
+        }
+    }
+}
+
+/// Waits until QEMU, the share server or the bridge ends.
+async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
+    let network = async {
+        match parts.network.as_mut() {
+            Some(network) => network.child.wait().await,
+            None => std::future::pending().await,
+        }
+    };
+    let describe = |part: &str, status: std::io::Result<std::process::ExitStatus>| match status {
+        Ok(status) => format!("{part} ended unexpectedly ({status})"),
+        Err(error) => format!("{part} cannot be watched: {error}"),
+    };
+    // When QEMU ends the other two follow within moments: it is asked first.
+    tokio::select! {
+        biased;
+        status = parts.qemu.wait() => {
+            let powered_off = status.as_ref().is_ok_and(std::process::ExitStatus::success);
+            let console = tail(&files.console_log(), 20);
+            if powered_off && !console.contains("Kernel panic") {
+                tracing::info!("the guest powered itself off");
+                return None;
+            }
+            Some(if powered_off { "the guest's kernel panicked".into() } else { describe("QEMU", status) })
+        }
+        status = parts.share.wait() => {
+            // QEMU's own end closes the share's connection; let its status be the one that counts.
+            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
+                Ok(Ok(qemu)) if qemu.success() => None,
+                Ok(qemu) => Some(describe("QEMU", qemu)),
+                Err(_) => Some(describe("the share server", status)),
+            }
+        }
+        status = network => {
+            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
+                Ok(Ok(qemu)) if qemu.success() => None,
+                Ok(qemu) => Some(describe("QEMU", qemu)),
+                Err(_) => Some(describe("the network bridge", status)),
+            }
+        }
+    }
+}
+
+/// Returns when there has been no client for `timeout`; never when that is zero.
+async fn idle(clients: &AtomicU32, timeout: Duration) {
+    if timeout.is_zero() {
+        return std::future::pending().await;
+    }
+    let mut since = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if clients.load(Ordering::Relaxed) > 0 {
+            since = Instant::now();
+        } else if since.elapsed() >= timeout {
+            return;
+        }
+    }
+}
+
+/// Tells the starter, who may be gone.
+fn report(report: &StartReport) {
+    let mut line = serde_json::to_string(report).unwrap_or_default();
+    line.push('\n');
+    let mut stdout = std::io::stdout();
+    if let Err(error) = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()) {
+        tracing::debug!("nobody waits for the start report: {error}");
+    }
+}

@@ -1,0 +1,168 @@
+//! The processes of one boot: share server, network bridge, QEMU.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Stdio;
+
+use self::interim::{BridgeConfig, ShareConfig, needs_card};
+use sandbox_wire::BootNetwork;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::config::{Accel, MachineConfig};
+use super::qemu_command::QemuCommand;
+use super::spawn;
+use crate::files::MachineFiles;
+
+/// A boot's processes. Dropping it kills them.
+#[derive(Debug)]
+pub struct Parts {
+    pub qemu: Child,
+    pub share: Child,
+    pub network: Option<Network>,
+    /// The host's ends of the guest link and of the console.
+    pub link: Option<UnixStream>,
+    pub console: Option<UnixStream>,
+}
+
+#[derive(Debug)]
+pub struct Network {
+    pub child: Child,
+    ready: BufReader<ChildStdout>,
+}
+
+impl Network {
+    /// The guest's addresses, once the engine has them.
+    pub async fn settings(&mut self) -> std::io::Result<BootNetwork> {
+        let mut line = String::new();
+        self.ready.read_line(&mut line).await?;
+        if line.is_empty() {
+            return Err(std::io::Error::other("the network bridge ended before it was ready"));
+        }
+        serde_json::from_str(&line).map_err(std::io::Error::other)
+    }
+}
+
+impl Parts {
+    /// Starts all three at once: QEMU connects to sockets that exist already.
+    pub async fn start(files: &MachineFiles, config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
+        let share = start_share(files, config).await?;
+        let (network, network_fd) = if needs_card(&config.spec.network) {
+            let (ours, qemus) = UnixStream::pair()?;
+            (Some(start_network(config, ours).await?), Some(OwnedFd::from(qemus)))
+        } else {
+            (None, None)
+        };
+        let (link, qemus_link) = UnixStream::pair()?;
+        let (console, qemus_console) = UnixStream::pair()?;
+        let command = QemuCommand {
+            name: config.spec.name.as_str(),
+            accel,
+            resources: config.spec.resources,
+            kernel: &config.kernel,
+            initrd: &config.initrd,
+            rootfs: &config.rootfs,
+            home: &config.spec.home.path,
+            link_fd: 3,
+            console_fd: 4,
+            network_fd: network_fd.is_some().then_some(5),
+            tsc_khz: (accel == Accel::Tcg).then(crate::tsc_khz).flatten(),
+        };
+        let mut qemu = std::process::Command::new(&config.qemu);
+        qemu.args(command.arguments()).current_dir(&files.dir).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut fds = vec![OwnedFd::from(qemus_link), OwnedFd::from(qemus_console)];
+        fds.extend(network_fd);
+        spawn::prepare(&mut qemu, fds);
+        let qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
+            std::io::Error::new(error.kind(), format!("cannot start {}: {error}", config.qemu.display()))
+        })?;
+        Ok(Self { qemu, share, network, link: Some(link), console: Some(console) })
+    }
+
+    /// Kills what is left and waits until it is gone.
+    pub async fn end(mut self) {
+        let mut children = vec![&mut self.qemu, &mut self.share];
+        children.extend(self.network.as_mut().map(|network| &mut network.child));
+        for child in children {
+            if let Err(error) = child.kill().await {
+                tracing::warn!("cannot end a part: {error}");
+            }
+        }
+    }
+}
+
+async fn internal(
+    config: &MachineConfig,
+    arguments: &[&str],
+    fd: OwnedFd,
+    stdin: Vec<u8>,
+    stdout: Stdio,
+) -> std::io::Result<Child> {
+    let mut command = std::process::Command::new(&config.program);
+    command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout);
+    spawn::prepare(&mut command, vec![fd]);
+    let mut child = Command::from(command).kill_on_drop(true).spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(&stdin).await?;
+    }
+    Ok(child)
+}
+
+async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Child> {
+    let workspace = &config.spec.workspace;
+    let share = ShareConfig {
+        dir: workspace.source.clone(),
+        quota_bytes: workspace.quota.bytes(),
+        host_uid: workspace.host_uid,
+        host_gid: workspace.host_gid,
+        guest_uid: workspace.guest_uid,
+        guest_gid: workspace.guest_gid,
+        max_descriptors: None,
+    };
+    let listener: UnixListener =
+        sandbox_state::bind_socket(&files.share_socket()).map_err(std::io::Error::other)?;
+    let arguments = ["share", "--listener-fd", "3"];
+    internal(config, &arguments, listener.into(), serde_json::to_vec(&share)?, Stdio::null()).await
+}
+
+async fn start_network(config: &MachineConfig, socket: UnixStream) -> std::io::Result<Network> {
+    let workspace = &config.spec.workspace;
+    let as_root = nix::unistd::geteuid().is_root();
+    let bridge = BridgeConfig {
+        policy: config.spec.network.clone(),
+        ca_dir: config.network_dir.clone(),
+        run_as: (as_root && workspace.host_uid != 0).then_some((workspace.host_uid, workspace.host_gid)),
+        ..BridgeConfig::default()
+    };
+    let arguments = ["network", "--socket-fd", "3"];
+    let mut child =
+        internal(config, &arguments, socket.into(), serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
+    let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("the bridge has no output"))?;
+    Ok(Network { child, ready: BufReader::new(stdout) })
+}
+
+mod interim {
+    use sandbox_model::{NetworkPolicy, NetworkProfile};
+    use serde::Serialize;
+    use std::path::PathBuf;
+    #[derive(Serialize, Default)]
+    pub struct ShareConfig {
+        pub dir: PathBuf,
+        pub quota_bytes: u64,
+        pub host_uid: u32,
+        pub host_gid: u32,
+        pub guest_uid: u32,
+        pub guest_gid: u32,
+        pub max_descriptors: Option<u64>,
+    }
+    #[derive(Serialize, Default)]
+    pub struct BridgeConfig {
+        pub policy: NetworkPolicy,
+        pub slot: u16,
+        pub ca_dir: PathBuf,
+        pub run_as: Option<(u32, u32)>,
+    }
+    pub fn needs_card(policy: &NetworkPolicy) -> bool {
+        policy.profile != NetworkProfile::None || !policy.egress_allow.is_empty()
+    }
+}

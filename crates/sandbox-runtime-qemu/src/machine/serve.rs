@@ -1,0 +1,172 @@
+//! `machine.sock`: what clients may ask of a machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
+use tokio::io::{AsyncReadExt, copy_bidirectional_with_sizes};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::config::Accel;
+use super::frames::{read_json, write_json};
+use super::link::Link;
+
+/// What the machine is doing; clients that need a guest wait for it to change.
+#[derive(Debug, Clone)]
+pub enum Phase {
+    Starting,
+    Running(Link),
+    /// Stopping, or failed to boot: nothing more will be served.
+    Ending(String),
+}
+
+/// An order to end the machine; the sender is told whether it took force.
+#[derive(Debug)]
+pub enum Order {
+    Stop { grace_millis: u64, done: oneshot::Sender<bool> },
+    Kill { done: oneshot::Sender<bool> },
+}
+
+#[derive(Debug)]
+pub struct Served {
+    pub phase: watch::Receiver<Phase>,
+    pub orders: mpsc::Sender<Order>,
+    pub boot_id: String,
+    pub accel: watch::Receiver<Accel>,
+    /// Connections that keep the machine from stopping by itself.
+    pub clients: AtomicU32,
+    /// The answer to an order has been written.
+    pub told: Notify,
+}
+
+/// Counts one client for as long as it lives.
+struct Client<'a>(&'a AtomicU32);
+
+impl<'a> Client<'a> {
+    fn new(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Accepts for ever.
+pub async fn serve(listener: UnixListener, served: Arc<Served>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let served = Arc::clone(&served);
+                tokio::spawn(async move {
+                    if let Err(error) = client(socket, &served).await {
+                        tracing::debug!("a client's connection ended: {error}");
+                    }
+                });
+            }
+            Err(error) => {
+                // Out of descriptors: others will be closed; accepting again at once would only spin.
+                tracing::warn!("cannot accept a client: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wire::FrameError> {
+    match read_json(&mut socket).await? {
+        MachineRequest::Guest => guest(socket, served).await,
+        MachineRequest::Hold => {
+            let _client = Client::new(&served.clients);
+            write_json(&mut socket, &served.ready()).await?;
+            // Nothing is expected; the end of the connection is the message.
+            let mut rest = [0; 16];
+            while socket.read(&mut rest).await? > 0 {}
+            Ok(())
+        }
+        MachineRequest::State => {
+            let state = MachineState {
+                status: match &*served.phase.borrow() {
+                    Phase::Starting => "starting",
+                    Phase::Running(_) => "running",
+                    Phase::Ending(_) => "draining",
+                }
+                .into(),
+                clients: served.clients.load(Ordering::Relaxed),
+                boot_id: served.boot_id.clone(),
+                accel: served.accel.borrow().as_str().into(),
+            };
+            write_json(&mut socket, &MachineReply::State(state)).await
+        }
+        MachineRequest::Stop { grace_millis } => {
+            let (done, answer) = oneshot::channel();
+            ended(&mut socket, served, Order::Stop { grace_millis, done }, answer).await
+        }
+        MachineRequest::Kill => {
+            let (done, answer) = oneshot::channel();
+            ended(&mut socket, served, Order::Kill { done }, answer).await
+        }
+    }
+}
+
+async fn ended(
+    socket: &mut UnixStream,
+    served: &Served,
+    order: Order,
+    answer: oneshot::Receiver<bool>,
+) -> Result<(), sandbox_wire::FrameError> {
+    if served.orders.send(order).await.is_ok()
+        && let Ok(forced) = answer.await
+    {
+        let written = write_json(socket, &MachineReply::Stopped { forced }).await;
+        served.told.notify_one();
+        written?;
+    }
+    // The connection stays open until the process is gone: that, and nothing earlier, is "stopped".
+    std::future::pending().await
+}
+
+/// How much travels at once between a client and the guest.
+const RELAY_BUFFER: usize = 64 << 10;
+
+async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wire::FrameError> {
+    let _client = Client::new(&served.clients);
+    let mut phase = served.phase.clone();
+    let ready = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.map(|phase| phase.clone());
+    let stream = match ready {
+        Ok(Phase::Running(link)) => link.open().await,
+        Ok(Phase::Ending(reason)) => return write_json(&mut socket, &MachineReply::Refused { reason }).await,
+        Ok(Phase::Starting) | Err(_) => None,
+    };
+    let Some(mut stream) = stream else {
+        let reason = "the guest link is gone".into();
+        return write_json(&mut socket, &MachineReply::Refused { reason }).await;
+    };
+    write_json(&mut socket, &served.ready()).await?;
+    copy_bidirectional_with_sizes(&mut socket, &mut stream, RELAY_BUFFER, RELAY_BUFFER).await?;
+    Ok(())
+}
+
+impl Served {
+    /// Answers who ordered the end, and waits until the answer is on its way.
+    pub async fn tell(&self, done: Option<oneshot::Sender<bool>>, forced: bool) {
+        if let Some(done) = done
+            && done.send(forced).is_ok()
+        {
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.told.notified()).await;
+        }
+    }
+
+    fn ready(&self) -> MachineReply {
+        MachineReply::Ready {
+            guest_protocol: GUEST_PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").into(),
+            boot_id: self.boot_id.clone(),
+        }
+    }
+}

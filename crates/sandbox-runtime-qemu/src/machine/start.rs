@@ -1,0 +1,85 @@
+//! Booting: parts up, guest program reached, guest told what to become.
+
+use std::time::Duration;
+
+use sandbox_wire::{GuestReply, GuestRequest};
+
+use super::boot::boot_config;
+use super::config::{Accel, MachineConfig};
+use super::console;
+use super::frames::{read_message, write_message};
+use super::link::Link;
+use super::parts::Parts;
+use crate::files::MachineFiles;
+
+/// Boots on the first accelerator that works; the last one gets a second try, because a boot that hangs
+/// under emulation is rarely followed by another.
+pub async fn start(
+    files: &MachineFiles,
+    config: &MachineConfig,
+) -> Result<(Parts, Link, Accel, Vec<String>), String> {
+    let mut notes = Vec::new();
+    let mut tries = config.accels.clone();
+    tries.extend(config.accels.last());
+    let deadline = Duration::from_secs(config.boot_deadline_secs);
+    let mut problem = "no accelerator to try".to_string();
+    for (index, accel) in tries.iter().copied().enumerate() {
+        let mut parts = match Parts::start(files, config, accel).await {
+            Ok(parts) => parts,
+            Err(error) => return Err(error.to_string()),
+        };
+        problem = match tokio::time::timeout(deadline, boot(files, config, &mut parts)).await {
+            Ok(Ok(link)) => return Ok((parts, link, accel, notes)),
+            Ok(Err(problem)) => problem,
+            Err(_) => format!("the guest did not answer within {} s", deadline.as_secs()),
+        };
+        parts.end().await;
+        if index + 1 < tries.len() {
+            let note = format!(
+                "a boot with {} failed ({problem}); trying {}",
+                accel.as_str(),
+                tries[index + 1].as_str()
+            );
+            tracing::warn!("{note}");
+            notes.push(note);
+        }
+    }
+    Err(problem)
+}
+
+async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -> Result<Link, String> {
+    let fault = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let missing = || "a part was started twice".to_string();
+    let console = parts.console.take().ok_or_else(missing)?;
+    let log = files.console_log();
+    tokio::spawn(async move {
+        if let Err(error) = console::record(console, &log).await {
+            tracing::warn!("the console log ended: {error}");
+        }
+    });
+    let link = Link::new(parts.link.take().ok_or_else(missing)?).map_err(|e| fault("the guest link", &e))?;
+    let talk = async {
+        let network = match parts.network.as_mut() {
+            Some(network) => Some(network.settings().await.map_err(|e| fault("network", &e))?),
+            None => None,
+        };
+        let mut stream = link.open().await.ok_or("the guest link closed")?;
+        let request = GuestRequest::Boot(Box::new(boot_config(config, network)));
+        write_message(&mut stream, &request).await.map_err(|e| fault("the guest link", &e))?;
+        match read_message(&mut stream).await.map_err(|e| fault("the guest link", &e))? {
+            GuestReply::Ok => Ok(()),
+            GuestReply::Failed(problem) => Err(format!("the guest cannot come up: {problem}")),
+        }
+    };
+    tokio::select! {
+        outcome = talk => outcome.map(|()| link.clone()),
+        status = parts.qemu.wait() => Err(match status {
+            Ok(status) => format!("QEMU ended while the guest booted ({status})"),
+            Err(error) => format!("QEMU cannot be watched: {error}"),
+        }),
+        status = parts.share.wait() => Err(match status {
+            Ok(status) => format!("the share server ended while the guest booted ({status})"),
+            Err(error) => format!("the share server cannot be watched: {error}"),
+        }),
+    }
+}

@@ -1,0 +1,131 @@
+//! The record of one sandbox, and its status.
+
+use std::path::Path;
+
+use sandbox_model::{SandboxSpec, Status};
+use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo, SandboxList};
+use sandbox_state::{QemuLayout, StateError, read_record, write_record};
+use serde::{Deserialize, Serialize};
+
+use crate::error::from_state;
+use crate::files::MachineFiles;
+
+/// Raised when the record changes shape in a way an older program would misread.
+const VERSION: u32 = 1;
+
+/// `sandbox.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxRecord {
+    pub version: u32,
+    pub spec: SandboxSpec,
+    /// Seconds since 1970.
+    pub created: i64,
+}
+
+impl SandboxRecord {
+    pub fn new(spec: SandboxSpec, created: i64) -> Self {
+        Self { version: VERSION, spec, created }
+    }
+
+    pub fn write(&self, files: &MachineFiles) -> Result<(), RuntimeError> {
+        write_record(&files.record(), self).map_err(from_state)
+    }
+
+    /// `None` when there is no such sandbox.
+    pub fn read(files: &MachineFiles) -> Result<Option<Self>, RuntimeError> {
+        let path = files.record();
+        let record: Option<Self> = read_record(&path).map_err(from_state)?;
+        match record {
+            Some(record) if record.version > VERSION => Err(RuntimeError::BadRecord {
+                path,
+                problem: format!("has version {}, and this program knows {VERSION}", record.version),
+            }),
+            other => Ok(other),
+        }
+    }
+}
+
+/// The machine's own word about itself, at the start of its lock file: true only while the lock is held,
+/// and the last word of a machine that is gone.
+///
+/// The word is padded so that a reader never sees the tail of a longer one.
+pub fn life_word(word: &str) -> String {
+    format!("{word:<15}\n")
+}
+
+/// The status, computed from the lock (held: alive) and the word in it.
+pub fn status(files: &MachineFiles) -> Result<Status, StateError> {
+    let lock = files.lock();
+    let alive = sandbox_state::is_locked(&lock)?;
+    let word = match fs_err::read_to_string(&lock) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Status::Created),
+        Err(error) => return Err(error.into()),
+    };
+    let word = word.split_whitespace().next().unwrap_or_default();
+    Ok(match (alive, word) {
+        (true, "running" | "draining") => Status::parse(word),
+        // A machine that has taken its lock and not yet written is starting.
+        (true, _) => Status::Starting,
+        (false, "stopped") => Status::Stopped,
+        (false, "") => Status::Created,
+        (false, _) => Status::Crashed,
+    })
+}
+
+pub fn info(files: &MachineFiles, record: SandboxRecord) -> Result<SandboxInfo, RuntimeError> {
+    let status = status(files).map_err(from_state)?;
+    let problem = (status == Status::Crashed).then(|| {
+        fs_err::read_to_string(files.problem()).unwrap_or_else(|_| "its machine process was killed".into())
+    });
+    let changed = [files.lock(), files.record()]
+        .iter()
+        .filter_map(|path| fs_err::metadata(path).ok()?.modified().ok())
+        .filter_map(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .map(|age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX))
+        .max();
+    Ok(SandboxInfo {
+        status,
+        created: record.created,
+        updated: changed.unwrap_or(record.created),
+        problem: problem.map(|text| text.trim().to_string()),
+        spec: record.spec,
+    })
+}
+
+/// Every sandbox; a record that cannot be read is a broken row.
+pub fn list(layout: &QemuLayout) -> Result<SandboxList, RuntimeError> {
+    let mut list = SandboxList::default();
+    let entries = match fs_err::read_dir(layout.sandboxes()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(list),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Unfinished creations and removals; the next one of that name clears them away.
+        if name.starts_with('.') {
+            continue;
+        }
+        match read_one(&entry.path()) {
+            Ok(Some(found)) => list.sandboxes.push(found),
+            Ok(None) => list.broken.push(BrokenRecord {
+                name,
+                path: entry.path(),
+                problem: "it has no sandbox.json".into(),
+            }),
+            Err(error) => {
+                list.broken.push(BrokenRecord { name, path: entry.path(), problem: error.to_string() });
+            }
+        }
+    }
+    list.sandboxes.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    list.broken.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(list)
+}
+
+fn read_one(dir: &Path) -> Result<Option<SandboxInfo>, RuntimeError> {
+    let files = MachineFiles::new(dir);
+    SandboxRecord::read(&files)?.map(|record| info(&files, record)).transpose()
+}
