@@ -1,36 +1,74 @@
 use std::ffi::OsString;
 
-use sandbox_model::{AgentName, ExecSpec, ExecUser, TermSize};
+use sandbox_agents::{Launch, profile};
+use sandbox_model::{ExecSpec, ExecUser, TermSize};
 
-use crate::Daemon;
+use crate::{Daemon, Up};
 
 /// The agent on a user's terminal, with the words after `--` unchanged.
 ///
 /// `daemon` is what [`crate::ensure_daemon`] returned; `tty` is the size of the user's terminal, `None`
 /// where there is none.
-pub fn agent_command(
-    agent: AgentName,
-    guest_dir: &str,
-    daemon: Option<&Daemon>,
-    args: &[OsString],
-    tty: Option<TermSize>,
-) -> ExecSpec {
-    let _ = (agent, daemon);
-    exec_command(guest_dir, args, false, tty)
+pub fn agent_command(up: &Up, daemon: Option<&Daemon>, args: &[OsString], tty: Option<TermSize>) -> ExecSpec {
+    let profile = profile(up.agent);
+    let password = daemon.map_or("", |daemon| &daemon.password);
+    let command = profile.command(&Launch { guest_dir: &up.guest_dir, password, args });
+    let mut spec = exec_command(&up.guest_dir, &login(command.argv), false, tty);
+    spec.env = profile.environment(false, up.emulated);
+    spec.env.extend(command.env);
+    spec
 }
 
 /// A login shell, as `dev` or as root.
 pub fn shell_command(guest_dir: &str, root: bool, tty: Option<TermSize>) -> ExecSpec {
-    let mut spec = exec_command(guest_dir, &["bash".into(), "-l".into()], root, tty);
-    spec.tty = tty;
-    spec
+    exec_command(guest_dir, &["bash".into(), "-l".into()], root, tty)
 }
 
-/// Any command with the environment of a login shell, its words unchanged.
+/// Any command, its words unchanged, with the environment of the image and the sandbox.
 pub fn exec_command(guest_dir: &str, argv: &[OsString], root: bool, tty: Option<TermSize>) -> ExecSpec {
     let mut spec = ExecSpec::new(argv.iter().cloned());
     spec.cwd = Some(guest_dir.into());
     spec.user = if root { ExecUser::Root } else { ExecUser::Dev };
     spec.tty = tty;
     spec
+}
+
+/// The same words with the environment of a login shell, as the user's profile makes it. They travel as
+/// the shell's arguments and never as its text.
+pub(crate) fn login(argv: Vec<OsString>) -> Vec<OsString> {
+    script("exec \"$@\"", argv)
+}
+
+/// A fixed text for a login shell, with words for its `$1`, `$2`, ….
+pub(crate) fn script(text: &str, words: Vec<OsString>) -> Vec<OsString> {
+    ["bash", "-l", "-c", text, "agents-sandbox"].into_iter().map(OsString::from).chain(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn words_pass_a_login_shell_byte_for_byte() {
+        let words: Vec<OsString> =
+            [&b"printf"[..], b"%s|", b"a b", b"'\"$HOME`id`", b"line\nbreak", b"", b"\xff", b"--", b"-c"]
+                .into_iter()
+                .map(|word| OsString::from_vec(word.to_vec()))
+                .collect();
+        let argv = login(words);
+        let home = tempfile::tempdir().unwrap();
+        let output = Command::new(&argv[0]).args(&argv[1..]).env("HOME", home.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a b|'\"$HOME`id`|line\nbreak||\u{fffd}|--|-c|");
+    }
+
+    #[test]
+    fn a_shell_of_root_starts_where_the_user_is() {
+        let spec = shell_command("/workspace/src", true, Some(TermSize { cols: 80, rows: 24 }));
+        assert_eq!(spec.user, ExecUser::Root);
+        assert_eq!(spec.cwd.as_deref(), Some("/workspace/src"));
+        assert_eq!(spec.argv, ["bash", "-l"]);
+    }
 }

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use sandbox_runtime::Runtime;
 use sandbox_state::Layout;
 
+use crate::Images;
+
 /// What every use case needs. Made once by the program.
 pub struct Context<'a> {
     pub layout: Layout,
     pub runtime: Arc<dyn Runtime>,
+    /// Where runner images come from: [`crate::EngineImages`], or what a test puts in its place.
+    pub images: Arc<dyn Images>,
     /// This program's own file, for the background processes it starts.
     pub program: PathBuf,
     /// This program's version, as clients and keepers tell it to each other.

@@ -11,10 +11,12 @@
 //! Up ─► provision ─► ensure_daemon ─► agent_command ─► Runtime::exec (the program owns the terminal)
 //! ```
 
+mod build;
 mod command;
 mod context;
 mod daemon;
 mod error;
+mod images;
 mod kill;
 mod lease;
 mod list;
@@ -26,17 +28,19 @@ mod stop;
 mod target;
 mod up;
 
+pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};
 pub use context::{Context, Identity, Reporter, Silent, Step};
 pub use daemon::{Daemon, ensure_daemon};
 pub use error::{LifecycleError, Result};
+pub use images::{EngineImage, EngineImages, Images};
 pub use kill::kill;
 pub use lease::Lease;
 pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
 pub use provision::{Provisioned, provision};
 pub use remove::{Removed, remove};
-pub use request::{ImageSettings, Project, SandboxSettings, UpRequest};
+pub use request::{BuildRequest, ImageSettings, Project, SandboxSettings, UpRequest};
 pub use stop::{Ended, keeper_status, stop};
 pub use target::Target;
 pub use up::{Up, up};

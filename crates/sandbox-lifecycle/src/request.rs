@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox_model::{AgentName, ByteSize, CheckoutSlug, NetworkPolicy, RepoSlug, Resources};
+use sandbox_model::{AgentName, ByteSize, CheckoutSlug, ImageRef, NetworkPolicy, RepoSlug, Resources};
 
 use crate::Target;
 
@@ -48,6 +48,25 @@ pub struct ImageSettings {
     pub host_ca: Option<bool>,
 }
 
+/// One wish for a runner image.
+#[derive(Debug, Clone)]
+pub struct BuildRequest {
+    pub project: Project,
+    pub agent: AgentName,
+    pub image: ImageSettings,
+    /// Build anew, without layer caches.
+    pub rebuild: bool,
+    /// Pin the agent's version; `None` is the newest at build time.
+    pub agent_version: Option<String>,
+}
+
+impl BuildRequest {
+    /// The image's name in the engine and in the runtime.
+    pub fn reference(&self) -> ImageRef {
+        ImageRef::runner(&self.project.checkout, self.agent)
+    }
+}
+
 /// One wish for a running sandbox.
 #[derive(Debug, Clone)]
 pub struct UpRequest {
@@ -66,5 +85,16 @@ pub struct UpRequest {
 impl UpRequest {
     pub fn target(&self) -> Target {
         Target { checkout: self.project.checkout.clone(), agent: self.agent }
+    }
+
+    /// The image that the sandbox is made from.
+    pub fn build_request(&self) -> BuildRequest {
+        BuildRequest {
+            project: self.project.clone(),
+            agent: self.agent,
+            image: self.image.clone(),
+            rebuild: self.rebuild,
+            agent_version: self.agent_version.clone(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-use sandbox_model::SandboxName;
+use sandbox_model::{AgentName, SandboxName};
 use sandbox_runtime::RuntimeError;
 
 use crate::{Context, Lease, LifecycleError, Result, UpRequest};
@@ -7,6 +7,7 @@ use crate::{Context, Lease, LifecycleError, Result, UpRequest};
 #[derive(Debug)]
 pub struct Up {
     pub name: SandboxName,
+    pub agent: AgentName,
     pub lease: Lease,
     /// Another word for every boot.
     pub boot_id: String,
@@ -14,6 +15,8 @@ pub struct Up {
     pub started: bool,
     /// The guest folder that matches the one where the command was typed.
     pub guest_dir: String,
+    /// The machine runs without hardware virtualization.
+    pub emulated: bool,
 }
 
 /// Brings the sandbox of a checkout and agent up and attaches to it.

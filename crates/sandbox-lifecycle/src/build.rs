@@ -1,0 +1,38 @@
+use sandbox_model::{Digest, ImageRef};
+
+use crate::images::EngineImage;
+use crate::{BuildRequest, Context, Result};
+
+/// A runner image that is ready in the engine and in the runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    pub reference: ImageRef,
+    pub digest: Digest,
+    /// It was built just now; otherwise nothing had changed.
+    pub built: bool,
+}
+
+/// Builds the runner image where something changed (or where `request.rebuild`) and loads it into the
+/// runtime. Running sandboxes keep theirs.
+pub fn build(context: &Context<'_>, request: &BuildRequest) -> Result<Built> {
+    let image = context.images.ensure(context, request)?;
+    load(context, request, &image)?;
+    Ok(Built { reference: request.reference(), digest: image.digest, built: image.built })
+}
+
+/// Hands an engine's image to the runtime, unless it has it under that name.
+pub(crate) fn load(context: &Context<'_>, request: &BuildRequest, image: &EngineImage) -> Result<()> {
+    let reference = request.reference();
+    let loaded = context.runtime.inspect_image(&reference)?;
+    if loaded.is_some_and(|loaded| loaded.digest == image.digest) {
+        return Ok(());
+    }
+    let mut step = context.reporter.begin("loading the image");
+    let mut archive = context.images.archive(context, request, image)?;
+    let info =
+        context.runtime.load_image(&reference, &image.digest, archive.as_mut(), &mut |done, total| {
+            step.progress(done, total);
+        })?;
+    step.finish(Some(&info.size.human()));
+    Ok(())
+}
