@@ -1,0 +1,24 @@
+//! What the share server is told by whoever starts it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One checkout to serve; arrives as one JSON document on standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareConfig {
+    /// The checkout: absolute and resolved.
+    pub dir: PathBuf,
+    /// Bytes the guest may add on top of what is there while this server runs; 0 is no limit.
+    pub quota_bytes: u64,
+    /// The checkout's owner on the host. The server becomes this user when root starts it.
+    pub host_uid: u32,
+    pub host_gid: u32,
+    /// Who owns the owner's files in the guest.
+    pub guest_uid: u32,
+    pub guest_gid: u32,
+    /// How many descriptors the guest's cached and open files may hold here; `None` is a share of
+    /// what the process may open.
+    #[serde(default)]
+    pub max_descriptors: Option<u64>,
+}

@@ -1,0 +1,232 @@
+//! Opening, closing, and whatever changes a file's contents or attributes.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use virtiofsd::filesystem::{Context, FileSystem, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader};
+use virtiofsd::fuse::{Attr, SetattrIn};
+
+use super::ShareFs;
+use super::entries::flag;
+use crate::nodes::NodeId;
+use crate::policy::{self, Change};
+use crate::quota::most_a_write_takes;
+
+/// One copy by the host is bounded, so that no request runs for minutes.
+const MOST_COPIED: u64 = 1 << 30;
+
+/// One write request, apart from its data.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Write {
+    pub node: NodeId,
+    pub handle: u64,
+    pub size: u32,
+    pub offset: u64,
+    pub lock_owner: Option<u64>,
+    pub delayed: bool,
+    pub kill_priv: bool,
+    pub flags: u32,
+}
+
+/// One end of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub node: NodeId,
+    pub handle: u64,
+    pub offset: u64,
+}
+
+impl ShareFs {
+    pub(super) fn start(&self, capable: FsOptions) -> io::Result<FsOptions> {
+        self.stop();
+        self.submounts.store(capable.contains(FsOptions::SUBMOUNTS), Ordering::Relaxed);
+        self.direct_io.store(capable.contains(FsOptions::DIRECT_IO_ALLOW_MMAP), Ordering::Relaxed);
+        // Whatever the guest wants to know, the table must: inode numbers repeat across file systems.
+        self.inner.init(capable | FsOptions::SUBMOUNTS)
+    }
+
+    pub(super) fn stop(&self) {
+        self.credit_open_and_gone();
+        self.inner.destroy();
+        self.nodes().clear();
+    }
+
+    pub(super) fn open_file(
+        &self,
+        ctx: Context,
+        node: NodeId,
+        kill_priv: bool,
+        flags: u32,
+    ) -> io::Result<(Option<u64>, OpenOptions)> {
+        let file = self.pin(ctx, node)?;
+        let access = flags.cast_signed() & libc::O_ACCMODE;
+        let cuts = flags & flag(libc::O_TRUNC) != 0;
+        if cuts || access != libc::O_RDONLY {
+            self.judge(&Change::Write { node })?;
+        }
+        let open = || self.inner.open(ctx, file.inner, kill_priv, flags);
+        let (handle, options) = if cuts { self.metered(file.inner, |_| 0, open) } else { open() }?;
+        self.nodes().opened(node);
+        Ok((handle, options | self.past_the_cache(access)))
+    }
+
+    pub(super) fn open_directory(
+        &self,
+        ctx: Context,
+        node: NodeId,
+        flags: u32,
+    ) -> io::Result<(Option<u64>, OpenOptions)> {
+        let dir = self.pin(ctx, node)?;
+        let opened = self.inner.opendir(ctx, dir.inner, flags)?;
+        self.nodes().opened(node);
+        Ok(opened)
+    }
+
+    /// Closes by `close`, which is given the inner inode.
+    pub(super) fn close(
+        &self,
+        ctx: Context,
+        node: NodeId,
+        close: impl FnOnce(u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let file = self.pin(ctx, node)?;
+        close(file.inner)?;
+        let closed = self.nodes().closed(node);
+        if closed.last {
+            self.settle_closed(node, file.inner, closed.gone);
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_data(
+        &self,
+        ctx: Context,
+        write: Write,
+        data: impl ZeroCopyReader,
+    ) -> io::Result<usize> {
+        let file = self.pin(ctx, write.node)?;
+        self.judge(&Change::Write { node: write.node })?;
+        let most = |attr: &Attr| {
+            most_a_write_takes(
+                attr.size,
+                attr.blocks.saturating_mul(512),
+                write.offset,
+                u64::from(write.size),
+            )
+        };
+        self.metered_open(write.node, file.inner, most, || {
+            self.inner.write(
+                ctx,
+                file.inner,
+                write.handle,
+                data,
+                write.size,
+                write.offset,
+                write.lock_owner,
+                write.delayed,
+                write.kill_priv,
+                write.flags,
+            )
+        })
+    }
+
+    pub(super) fn allocate(
+        &self,
+        ctx: Context,
+        node: NodeId,
+        handle: u64,
+        mode: u32,
+        range: (u64, u64),
+    ) -> io::Result<()> {
+        let (offset, length) = range;
+        let file = self.pin(ctx, node)?;
+        self.judge(&Change::Write { node })?;
+        let frees = flag(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE);
+        let most = if mode & frees != 0 { 0 } else { most_a_write_takes(0, 0, offset, length) };
+        self.metered_open(
+            node,
+            file.inner,
+            |_| most,
+            || self.inner.fallocate(ctx, file.inner, handle, mode, offset, length),
+        )
+    }
+
+    pub(super) fn copy(
+        &self,
+        ctx: Context,
+        from: End,
+        to: End,
+        length: u64,
+        flags: u64,
+    ) -> io::Result<usize> {
+        let source = self.pin(ctx, from.node)?;
+        let target = self.pin(ctx, to.node)?;
+        self.judge(&Change::Write { node: to.node })?;
+        let available = self.attributes(source.inner)?.size.saturating_sub(from.offset);
+        let length = length.min(MOST_COPIED).min(available);
+        let most = |_: &Attr| most_a_write_takes(0, 0, to.offset, length);
+        self.metered_open(to.node, target.inner, most, || {
+            self.inner.copyfilerange(
+                ctx,
+                source.inner,
+                from.handle,
+                from.offset,
+                target.inner,
+                to.handle,
+                to.offset,
+                length,
+                flags,
+            )
+        })
+    }
+
+    pub(super) fn set_attributes(
+        &self,
+        ctx: Context,
+        node: NodeId,
+        mut attr: SetattrIn,
+        handle: Option<u64>,
+        mut valid: SetattrValid,
+    ) -> io::Result<(Attr, Duration)> {
+        let file = self.pin(ctx, node)?;
+        // Whoever owns a file in the guest, the same user owns it on the host.
+        valid.remove(SetattrValid::UID | SetattrValid::GID);
+        attr.mode = policy::without_set_id(attr.mode);
+        let resizes = valid.contains(SetattrValid::SIZE);
+        if resizes {
+            self.judge(&Change::Write { node })?;
+        }
+        if valid.intersects(SetattrValid::MODE | SetattrValid::ATIME | SetattrValid::MTIME) {
+            self.judge(&Change::Attributes { node })?;
+        }
+        let set = || self.inner.setattr(ctx, file.inner, attr, handle, valid);
+        if resizes { self.metered_open(node, file.inner, |_| 0, set) } else { set() }
+    }
+
+    pub(super) fn space(&self, ctx: Context, node: NodeId) -> io::Result<libc::statvfs64> {
+        let file = self.pin(ctx, node)?;
+        let mut space = self.inner.statfs(ctx, file.inner)?;
+        let quota = self.quota();
+        if let Some(bytes) = quota.bytes_left() {
+            let blocks = bytes / space.f_frsize.max(1);
+            space.f_bavail = space.f_bavail.min(blocks);
+            space.f_bfree = space.f_bfree.min(blocks);
+        }
+        if let Some(inodes) = quota.inodes_left() {
+            space.f_favail = space.f_favail.min(inodes);
+            space.f_ffree = space.f_ffree.min(inodes);
+        }
+        Ok(space)
+    }
+
+    /// Files that are only written go past the guest's page cache: ten times faster, and a full quota
+    /// is reported by the write it stops instead of a later one.
+    pub(super) fn past_the_cache(&self, access: i32) -> OpenOptions {
+        if access == libc::O_WRONLY && self.direct_io.load(Ordering::Relaxed) {
+            OpenOptions::DIRECT_IO
+        } else {
+            OpenOptions::empty()
+        }
+    }
+}

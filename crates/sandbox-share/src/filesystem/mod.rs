@@ -1,0 +1,84 @@
+//! The file system the guest talks to: the pass-through one with our numbers for files, the owner's
+//! ids, the quota and the policy around it.
+//!
+//! `request` is the table of all requests; each verb that needs more than a pass through has a file.
+
+mod entries;
+mod io;
+mod pinned;
+mod remove;
+mod rename;
+mod request;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use virtiofsd::passthrough::PassthroughFs;
+
+use crate::nodes::{NodeId, NodeTable};
+use crate::policy::Policy;
+use crate::quota::Quota;
+
+/// How long the guest may believe a name, its absence, or a file's attributes without asking: a change
+/// made on the host is seen in the guest after this time at the latest.
+pub(crate) const BELIEF: Duration = Duration::from_secs(1);
+
+/// One shared folder.
+pub(crate) struct ShareFs {
+    inner: PassthroughFs,
+    policy: Box<dyn Policy>,
+    nodes: Mutex<NodeTable>,
+    quota: Mutex<Quota>,
+    /// Bytes allocated to files that are open and were written, as last seen: some file systems give
+    /// space back when a file is closed.
+    written: Mutex<HashMap<NodeId, i64>>,
+    /// Whether files opened past the guest's cache may still be mapped into memory there.
+    direct_io: AtomicBool,
+    /// Whether the guest wants to know of file systems mounted inside the folder.
+    submounts: AtomicBool,
+}
+
+impl ShareFs {
+    /// Wraps `inner`. `budget` counts cached and open files, `quota_bytes` is 0 for no limit.
+    pub(crate) fn new(inner: PassthroughFs, policy: Box<dyn Policy>, budget: u64, quota_bytes: u64) -> Self {
+        Self {
+            inner,
+            policy,
+            nodes: Mutex::new(NodeTable::new(budget)),
+            quota: Mutex::new(Quota::new(quota_bytes)),
+            written: Mutex::default(),
+            direct_io: AtomicBool::new(false),
+            submounts: AtomicBool::new(false),
+        }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, NodeTable> {
+        lock(&self.nodes)
+    }
+
+    fn quota(&self) -> MutexGuard<'_, Quota> {
+        lock(&self.quota)
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<NodeId, i64>> {
+        lock(&self.written)
+    }
+
+    fn knows_submounts(&self) -> bool {
+        self.submounts.load(Ordering::Relaxed)
+    }
+}
+
+/// A panic in one request must not end all others.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn error<T>(number: i32) -> std::io::Result<T> {
+    Err(std::io::Error::from_raw_os_error(number))
+}

@@ -1,0 +1,173 @@
+//! Holding a node's descriptor for the length of one request.
+
+use std::ffi::CStr;
+use std::io;
+
+use virtiofsd::filesystem::{Context, Entry, FileSystem};
+use virtiofsd::fuse::{ATTR_SUBMOUNT, Attr};
+
+use super::{ShareFs, error};
+use crate::nodes::{Found, Identity, InnerId, NodeId, NodeTable, Step};
+
+/// A node that has a descriptor and keeps it until this is dropped.
+pub(super) struct Pinned<'a> {
+    share: &'a ShareFs,
+    pub(super) node: NodeId,
+    pub(super) inner: InnerId,
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        let mut nodes = self.share.nodes();
+        nodes.unpin(self.node);
+        self.share.tidy(&mut nodes);
+    }
+}
+
+/// Whether a new entry may be a file the guest already knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Novelty {
+    /// It was looked up, or linked to.
+    MayBeKnown,
+    /// It was made just now, so a known file with its number is one that is gone.
+    New,
+    /// It was made just now, and is open already.
+    NewAndOpen,
+}
+
+impl ShareFs {
+    /// Makes sure that `node` has a descriptor, opening it again from where it was last seen.
+    /// `ESTALE` when it is not there any more: the guest then looks its name up again.
+    pub(super) fn pin(&self, ctx: Context, node: NodeId) -> io::Result<Pinned<'_>> {
+        let mut nodes = self.nodes();
+        let result = self.make_resident(&mut nodes, ctx, node);
+        let pinned = result.and_then(|_| nodes.pin(node).ok_or_else(stale));
+        self.tidy(&mut nodes);
+        drop(nodes);
+        Ok(Pinned { share: self, node, inner: pinned? })
+    }
+
+    /// Tells the guest of `entry`, found as `name` in `parent`: replaces the inner number by ours.
+    pub(super) fn introduce(
+        &self,
+        ctx: Context,
+        parent: NodeId,
+        name: &CStr,
+        entry: &mut Entry,
+        novelty: Novelty,
+    ) {
+        let found = found(entry);
+        let mut nodes = self.nodes();
+        let identity = match novelty {
+            Novelty::New | Novelty::NewAndOpen => Identity::Stranger,
+            Novelty::MayBeKnown => nodes.identify(parent, name, &found),
+        };
+        let known = match identity {
+            Identity::Known(node) => {
+                nodes.release(found.inner);
+                Some(node)
+            }
+            Identity::Same(node) => nodes.settle(node, &found).is_ok().then_some(node),
+            Identity::Perhaps(node) => {
+                let same = self.make_resident(&mut nodes, ctx, node).is_ok_and(|inner| inner == found.inner);
+                same.then(|| {
+                    nodes.release(found.inner);
+                    node
+                })
+            }
+            Identity::Stranger => None,
+        };
+        let node = match known {
+            Some(node) => {
+                nodes.seen_at(node, parent, name);
+                node
+            }
+            None => nodes.admit(parent, name, &found),
+        };
+        nodes.remember(node);
+        if novelty == Novelty::NewAndOpen {
+            nodes.opened(node);
+        }
+        // Used just now: a pin and its end move it to the young end of the eviction queue.
+        nodes.pin(node);
+        self.tidy(&mut nodes);
+        nodes.unpin(node);
+        drop(nodes);
+        entry.inode = node;
+        if !self.knows_submounts() {
+            entry.attr.flags &= !ATTR_SUBMOUNT;
+        }
+    }
+
+    /// Keeps the budget, and gives the inner references back that nothing needs.
+    pub(super) fn tidy(&self, nodes: &mut NodeTable) {
+        nodes.evict();
+        for inner in nodes.take_released() {
+            self.inner.forget(nobody(), inner, 1);
+        }
+    }
+
+    pub(super) fn attributes(&self, inner: InnerId) -> io::Result<Attr> {
+        self.inner.getattr(nobody(), inner, None).map(|(attr, _)| attr)
+    }
+
+    fn make_resident(&self, nodes: &mut NodeTable, ctx: Context, node: NodeId) -> io::Result<InnerId> {
+        let mut above = None;
+        let mut result = error(libc::ESTALE);
+        for id in nodes.path_to(node) {
+            result = self.take_step(nodes, ctx, id);
+            if result.is_err() {
+                break;
+            }
+            // The parent of the next step must not be evicted to make room for it.
+            nodes.pin(id);
+            if let Some(parent) = above.replace(id) {
+                nodes.unpin(parent);
+            }
+            self.tidy(nodes);
+        }
+        if let Some(last) = above {
+            nodes.unpin(last);
+        }
+        result
+    }
+
+    fn take_step(&self, nodes: &mut NodeTable, ctx: Context, id: NodeId) -> io::Result<InnerId> {
+        match nodes.step(id) {
+            Step::Resident(inner) => Ok(inner),
+            Step::Stale => error(libc::ESTALE),
+            Step::LookUp { node, parent_inner, name, .. } => {
+                let entry = self.inner.lookup(ctx, parent_inner, &name).map_err(|error| {
+                    match error.raw_os_error() {
+                        Some(libc::ENOENT | libc::ENOTDIR) => stale(),
+                        _ => error,
+                    }
+                })?;
+                let found = found(&entry);
+                nodes.settle(node, &found).map_err(|_| {
+                    nodes.release(found.inner);
+                    stale()
+                })
+            }
+        }
+    }
+}
+
+/// What the pass-through file system's entry says of the file.
+pub(super) fn found(entry: &Entry) -> Found {
+    Found {
+        inner: entry.inode,
+        ino: entry.attr.ino,
+        kind: entry.attr.mode & libc::S_IFMT,
+        top: entry.attr.flags & ATTR_SUBMOUNT != 0,
+    }
+}
+
+/// For the server's own look at a file: the pass-through file system asks nobody's rights but its own.
+pub(super) fn nobody() -> Context {
+    Context { uid: 0.into(), gid: 0.into(), pid: 0 }
+}
+
+fn stale() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESTALE)
+}

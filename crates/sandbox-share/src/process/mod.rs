@@ -1,0 +1,5 @@
+//! What the process may do, and how long it lives.
+
+pub(crate) mod lifeline;
+pub(crate) mod owner;
+pub(crate) mod walls;

@@ -1,0 +1,92 @@
+//! The order of things, from a fresh process to the end of the virtual machine.
+
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vhost::vhost_user;
+use vhost_user_backend::{Error as BackendError, VhostUserDaemon};
+use virtiofsd::limits;
+use virtiofsd::passthrough::{self, CachePolicy, PassthroughFs};
+use virtiofsd::sandbox::Sandbox;
+use virtiofsd::vhost_user::VhostUserFsBackendBuilder;
+use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
+
+use crate::config::ShareConfig;
+use crate::descriptors::Descriptors;
+use crate::error::ShareError;
+use crate::filesystem::{BELIEF, ShareFs};
+use crate::ids;
+use crate::policy::AllowAll;
+use crate::process::lifeline::Parent;
+use crate::process::owner::{self, Acting};
+use crate::process::walls::{self, Inside};
+
+/// How long a virtual machine may take to connect after the server was started.
+const CONNECT_WITHIN: Duration = Duration::from_mins(1);
+
+/// Serves the checkout to the one virtual machine that connects to `listener`, until it disconnects.
+///
+/// To be called in a fresh process with a single thread: the process forks, becomes another user and
+/// filters its own system calls. The calling process waits for the inner one and exits with it, so
+/// this returns in the inner process only. Both end when the process that started them ends.
+#[expect(clippy::needless_pass_by_value, reason = "the process is given over to this one share")]
+pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareError> {
+    let parent = Parent::find()?;
+    let limit = limits::setup_rlimit_nofile(None).map_err(|reason| ShareError::DescriptorLimit { reason })?;
+    let descriptors = Descriptors::divide(limit, config.max_descriptors)?;
+    let acting = owner::become_owner(&config)?;
+    let Inside { mut sandbox, listener, mode } = walls::enter(&config, listener)?;
+    walls::drop_capabilities()?;
+    log::info!("serving {} as {}:{} in {mode:?} mode", config.dir.display(), acting.uid, acting.gid);
+    parent.await_connection(&listener, CONNECT_WITHIN)?;
+    let inner = pass_through(&config, &mut sandbox, acting, descriptors.hard)?;
+    walls::filter_system_calls()?;
+    parent.watch()?;
+    let share = ShareFs::new(inner, Box::new(AllowAll), descriptors.budget, config.quota_bytes);
+    run(share, listener)
+}
+
+/// The pass-through file system over the checkout.
+fn pass_through(
+    config: &ShareConfig,
+    sandbox: &mut Sandbox,
+    acting: Acting,
+    descriptors: u64,
+) -> Result<PassthroughFs, ShareError> {
+    PassthroughFs::new(passthrough::Config {
+        root_dir: sandbox.get_root_dir(),
+        proc_sfd_rawfd: sandbox.get_proc_self_fd(),
+        proc_mountinfo_rawfd: sandbox.get_mountinfo_fd(),
+        entry_timeout: BELIEF,
+        attr_timeout: BELIEF,
+        // File contents are checked again at every open: the host writes to the checkout too.
+        cache_policy: CachePolicy::Auto,
+        readdirplus: true,
+        announce_submounts: true,
+        allow_mmap: true,
+        guest_fd_limit: descriptors,
+        uid_map: Some(ids::map(config.host_uid, acting.uid, config.guest_uid)),
+        gid_map: Some(ids::map(config.host_gid, acting.gid, config.guest_gid)),
+        ..Default::default()
+    })
+    .map_err(|source| ShareError::Open { dir: config.dir.clone(), source })
+}
+
+fn run(share: ShareFs, listener: UnixListener) -> Result<(), ShareError> {
+    // One thread serves all requests: a pool was measured to be slower.
+    let backend = VhostUserFsBackendBuilder::default()
+        .set_thread_pool_size(0)
+        .build(share)
+        .map_err(|error| ShareError::Backend { reason: error.to_string() })?;
+    let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
+    let mut daemon = VhostUserDaemon::new("share".to_owned(), Arc::new(backend), memory)
+        .map_err(|error| ShareError::Backend { reason: error.to_string() })?;
+    daemon
+        .start(&mut listener.into())
+        .map_err(|error| ShareError::Connection { reason: error.to_string() })?;
+    match daemon.wait() {
+        Ok(()) | Err(BackendError::HandleRequest(vhost_user::Error::Disconnected)) => Ok(()),
+        Err(error) => Err(ShareError::Connection { reason: error.to_string() }),
+    }
+}
