@@ -170,6 +170,12 @@ pub trait Runtime: Send + Sync {
     /// Another word for every boot; `None` at rest.
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>>;
 
+    /// Whether a running sandbox does without hardware virtualization, so that programs which compile as
+    /// they run had better compile less.
+    fn emulated(&self, _name: &SandboxName) -> Result<bool> {
+        Ok(false)
+    }
+
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>>;
 
     /// Bytes on disk of one sandbox (root disk, logs), without home and image.
