@@ -1,1 +1,18 @@
-fn main() {}
+//! agents-sandbox: one command gives the project in the current folder its own virtual machine, and runs a
+//! coding agent in it.
+
+mod app;
+mod commands;
+mod error;
+mod exit;
+mod internal;
+mod program;
+mod project;
+mod report;
+mod settings;
+mod terminal;
+mod wiring;
+
+fn main() -> std::process::ExitCode {
+    program::main(std::env::args_os().collect()).into()
+}

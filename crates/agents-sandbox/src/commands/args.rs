@@ -1,0 +1,135 @@
+//! Arguments that several commands share.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, ValueEnum};
+use sandbox_model::{AgentName, ByteSize, NetworkProfile};
+
+/// The least important message that is still shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    #[value(alias = "warn")]
+    Warning,
+    #[default]
+    Info,
+    #[value(alias = "debug")]
+    Verbose,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct GlobalArgs {
+    /// Answer yes to every question
+    #[arg(long, short = 'y', global = true, display_order = 900, help_heading = "Everywhere")]
+    pub yes: bool,
+
+    /// Print no results and no tables
+    #[arg(long, short = 'q', global = true, display_order = 901, help_heading = "Everywhere")]
+    pub quiet: bool,
+
+    /// Show messages of this importance and above: error, warning, info (the default) or verbose
+    #[arg(
+        long,
+        short = 'l',
+        global = true,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        display_order = 902,
+        help_heading = "Everywhere"
+    )]
+    pub log_level: Option<LogLevel>,
+}
+
+fn agent_parser() -> impl TypedValueParser<Value = AgentName> {
+    PossibleValuesParser::new(AgentName::ALL.map(AgentName::as_str)).try_map(|name| name.parse::<AgentName>())
+}
+
+fn profile_parser() -> impl TypedValueParser<Value = NetworkProfile> {
+    PossibleValuesParser::new(NetworkProfile::ALL.map(NetworkProfile::as_str))
+        .try_map(|name| name.parse::<NetworkProfile>())
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct AgentArg {
+    /// The agent whose sandbox is meant [default: opencode, or what the settings say]
+    #[arg(long, value_name = "NAME", value_parser = agent_parser())]
+    pub agent: Option<AgentName>,
+}
+
+/// What the image of a sandbox is made from.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ImageArgs {
+    /// Build the image anew, without the layers of earlier builds
+    #[arg(long, short = 'r', help_heading = "Image")]
+    pub rebuild: bool,
+
+    /// Put this version of the agent into the image
+    #[arg(long, value_name = "VERSION", help_heading = "Image")]
+    pub agent_version: Option<String>,
+
+    /// Put a Docker engine into the image
+    #[arg(long, help_heading = "Image")]
+    pub docker: bool,
+
+    /// The former name of --docker
+    #[arg(long, hide = true, help_heading = "Image")]
+    pub dind: bool,
+}
+
+/// The size of the machine.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ResourceArgs {
+    /// Virtual CPUs; 0 is all the machine has [default: 0]
+    #[arg(long, short = 'c', value_name = "COUNT", help_heading = "Machine")]
+    pub cpus: Option<u8>,
+
+    /// Memory, such as 512M or 8G [default: 4G]
+    #[arg(long, short = 'm', value_name = "SIZE", help_heading = "Machine")]
+    pub memory: Option<ByteSize>,
+
+    /// What the sandbox may write outside home, workspace and /tmp [default: 4G]
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub disk_size: Option<ByteSize>,
+
+    /// Size of /tmp, which is memory [default: 2G]
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub tmp_size: Option<ByteSize>,
+
+    /// What the sandbox may add to the checkout [default: 16G]
+    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    pub workspace_quota: Option<ByteSize>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct NetworkArgs {
+    /// What the sandbox may reach; replaces the network settings of all files [default: none]
+    #[arg(long, value_name = "PROFILE", value_parser = profile_parser(), help_heading = "Network")]
+    pub network: Option<NetworkProfile>,
+
+    /// Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
+    #[arg(long, value_name = "LIST", value_delimiter = ',', action = ArgAction::Append, help_heading = "Network")]
+    pub dns: Vec<String>,
+}
+
+/// Everything `run` and `shell` take to prepare a sandbox.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PrepareArgs {
+    #[command(flatten)]
+    pub agent: AgentArg,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+
+    /// Do everything but make, start and use the machine
+    #[arg(long)]
+    pub dry_run_vm: bool,
+
+    #[command(flatten)]
+    pub image: ImageArgs,
+
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}

@@ -1,0 +1,89 @@
+//! `exec`: run one command in the project's sandbox.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::Path;
+
+use clap::Args;
+
+use super::args::{AgentArg, PrepareArgs};
+use super::{CommandResult, prepare};
+use crate::app::App;
+use crate::error::CommandError;
+use crate::settings;
+use crate::terminal::{Streams, terminal_size};
+
+/// Run one command in the project's sandbox
+///
+/// The sandbox is started if it is not running. The command's words arrive unchanged, its output and its
+/// exit code come back. Input is passed on only with -i.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  agents-sandbox exec -- make test               run the tests inside
+  agents-sandbox exec -it -- python3             an interactive program: input and a terminal
+  agents-sandbox exec --root -- apt-get install -y jq
+  cat dump.sql | agents-sandbox exec -i -- psql  feed it from a pipe
+  agents-sandbox exec -w /tmp -e LANG=C -- env")]
+pub struct ExecArgs {
+    /// Pass input on to the command
+    #[arg(long, short = 'i')]
+    pub interactive: bool,
+
+    /// Run the command on a terminal
+    #[arg(long, short = 't')]
+    pub tty: bool,
+
+    /// As root instead of the agent's user
+    #[arg(long)]
+    pub root: bool,
+
+    /// Folder inside the sandbox [default: the one that matches where you are]
+    #[arg(long, short = 'w', value_name = "DIR")]
+    pub workdir: Option<String>,
+
+    /// Set a variable for the command; KEY alone takes its value from here
+    #[arg(long, short = 'e', value_name = "KEY=VALUE")]
+    pub env: Vec<String>,
+
+    #[command(flatten)]
+    pub agent: AgentArg,
+
+    /// The command and its words
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
+    if args.tty && !std::io::stdin().is_terminal() {
+        return Err(CommandError::usage("-t needs a terminal on stdin, and stdin is none")
+            .hint("leave -t out: pipes work without it"));
+    }
+    let env = args.env.iter().filter_map(|text| variable(text).transpose()).collect::<Result<_, _>>()?;
+    let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
+    let request = settings::up_request(&prepare_args, "exec")?;
+    let context = app.context()?;
+    let up = sandbox_lifecycle::up(&context, &request)?;
+    let tty = args.tty.then(terminal_size).flatten();
+    let dir = match &args.workdir {
+        // A relative one is meant from where the command was typed; an absolute one replaces that.
+        Some(dir) => Path::new(&up.guest_dir).join(dir).to_string_lossy().into_owned(),
+        None => up.guest_dir.clone(),
+    };
+    let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
+    let words: Vec<(String, String)> = env;
+    command.env.extend(words);
+    prepare::attach(&context, &up, &command, Streams { tty: args.tty, stdin: args.interactive })
+}
+
+/// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.
+fn variable(text: &str) -> Result<Option<(String, String)>, CommandError> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_string())),
+        None => (text, std::env::var(text).ok()),
+    };
+    if key.is_empty() {
+        return Err(CommandError::usage(format!("`{text}` is not a variable; write KEY=VALUE")));
+    }
+    Ok(value.map(|value| (key.to_string(), value)))
+}

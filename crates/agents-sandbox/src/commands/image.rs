@@ -1,0 +1,89 @@
+//! The `image` group, and `image list`.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use sandbox_model::{Digest, ImageRef};
+use sandbox_runtime::ImageInfo;
+use sandbox_state::Stamp;
+use serde::Serialize;
+
+use super::{CommandResult, build};
+use crate::app::App;
+use crate::exit::Exit;
+use crate::report::{Column, Table, Tone};
+
+/// Everything that works on images
+#[derive(Debug, Subcommand)]
+#[command(visible_alias = "img")]
+pub enum ImageCommand {
+    List(ImageListArgs),
+    Build(build::BuildArgs),
+}
+
+/// List the images that sandboxes are made from
+#[derive(Debug, Clone, Args)]
+#[command(visible_alias = "ls")]
+pub struct ImageListArgs {
+    /// Another form than the table
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<super::list::Format>,
+}
+
+pub fn run(app: &App, command: &ImageCommand) -> CommandResult {
+    match command {
+        ImageCommand::List(args) => list(app, args),
+        ImageCommand::Build(args) => build::run(app, args),
+    }
+}
+
+const COLUMNS: [Column; 4] = [
+    Column { heading: "REFERENCE", whole: false },
+    Column { heading: "DIGEST", whole: true },
+    Column { heading: "SIZE", whole: true },
+    Column { heading: "CREATED", whole: true },
+];
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    reference: &'a ImageRef,
+    digest: &'a Digest,
+    /// Bytes.
+    size: u64,
+    created: String,
+    labels: &'a BTreeMap<String, String>,
+}
+
+fn list(app: &App, args: &ImageListArgs) -> CommandResult {
+    let mut images = app.context()?.runtime.list_images()?;
+    images.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.reference.cmp(&b.reference)));
+    if args.format.is_some() {
+        let entries: Vec<Entry<'_>> = images.iter().map(entry).collect();
+        app.out.json(&entries)?;
+    } else if images.is_empty() {
+        app.console.info("there are no images");
+    } else {
+        let mut table = Table::new(&COLUMNS);
+        for image in &images {
+            let cells = [
+                image.reference.to_string(),
+                image.digest.short().to_string(),
+                image.size.human(),
+                Stamp::for_table(image.created),
+            ];
+            table.row(cells.map(|text| (text, Tone::Plain)));
+        }
+        app.out.line(&table.render())?;
+    }
+    Ok(Exit::SUCCESS)
+}
+
+fn entry(image: &ImageInfo) -> Entry<'_> {
+    Entry {
+        reference: &image.reference,
+        digest: &image.digest,
+        size: image.size.bytes(),
+        created: Stamp::for_json(image.created),
+        labels: &image.labels,
+    }
+}

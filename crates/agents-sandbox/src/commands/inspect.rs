@@ -1,0 +1,75 @@
+//! `sandbox inspect`: everything known about one sandbox.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::Stamp;
+use sandbox_wire::KeeperStatus;
+use serde::Serialize;
+
+use super::CommandResult;
+use super::args::AgentArg;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::{project, settings};
+
+/// Show everything about a sandbox, as JSON
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  agents-sandbox sandbox inspect                  the sandbox of the project in this folder
+  agents-sandbox sandbox inspect NAME             any other, by the name that `list` shows")]
+pub struct InspectArgs {
+    /// Its name [default: the project's]
+    #[arg(value_name = "NAME")]
+    pub name: Option<SandboxName>,
+
+    #[command(flatten)]
+    pub agent: AgentArg,
+}
+
+#[derive(Serialize)]
+struct Inspection {
+    name: SandboxName,
+    status: String,
+    problem: Option<String>,
+    runtime: &'static str,
+    created: String,
+    updated: String,
+    /// Bytes of its root disk and logs, without home and image.
+    disk_usage: Option<u64>,
+    boot_id: Option<String>,
+    keeper: Option<KeeperStatus>,
+    logs: BTreeMap<&'static str, PathBuf>,
+    spec: SandboxSpec,
+}
+
+pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
+    let context = app.context()?;
+    let target = match &args.name {
+        Some(name) => project::target_of(&context, name)?,
+        None => settings::target(&args.agent)?,
+    };
+    let name = args.name.clone().unwrap_or_else(|| target.name());
+    let info = context.runtime.inspect(&name)?.ok_or(RuntimeError::NoSuchSandbox(name.clone()))?;
+    let keeper =
+        if info.status.is_at_rest() { None } else { sandbox_lifecycle::keeper_status(&context, &target) };
+    let logs = sandbox_lifecycle::logs(&context, &target)?;
+    app.out.json(&Inspection {
+        status: info.status.to_string(),
+        problem: info.problem,
+        runtime: context.runtime.name(),
+        created: Stamp::for_json(info.created),
+        updated: Stamp::for_json(info.updated),
+        disk_usage: context.runtime.disk_usage(&name).ok().map(ByteSize::bytes),
+        boot_id: context.runtime.boot_id(&name)?,
+        keeper,
+        logs: logs.into_iter().map(|log| (log.name, log.path)).collect(),
+        spec: info.spec,
+        name,
+    })?;
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,31 @@
+//! `kill`: power the project's sandbox off.
+
+use clap::Args;
+
+use super::CommandResult;
+use super::stop::EndArgs;
+use crate::app::App;
+use crate::exit::Exit;
+
+/// Power the project's sandbox off at once
+///
+/// Nothing inside gets the chance to save its work, and its disks are left as a power cut leaves them.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  agents-sandbox kill                  when `agents-sandbox stop` does not end
+  agents-sandbox kill -f               also remove the sandbox and its record; the home volume stays")]
+pub struct KillArgs {
+    #[command(flatten)]
+    pub end: EndArgs,
+}
+
+pub fn run(app: &App, args: &KillArgs) -> CommandResult {
+    let target = args.end.target()?;
+    if args.end.dry_run {
+        return args.end.preview(app, &target, "power off");
+    }
+    let ended = sandbox_lifecycle::kill(&app.context()?, &target, args.end.force)?;
+    EndArgs::report(app, &target, ended, "powered off");
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,111 @@
+//! What can be typed. These types are the only definition of the command line: help, completions, man
+//! pages, `tree` and `docs/reference.md` are made from them.
+
+pub mod args;
+mod build;
+mod completion;
+mod config;
+mod doctor;
+mod exec;
+mod image;
+mod inspect;
+mod kill;
+mod list;
+mod logs;
+mod man;
+mod prepare;
+mod reference;
+mod remove;
+mod root;
+mod run;
+mod sandbox;
+mod shell;
+mod stop;
+mod tree;
+mod version;
+
+use clap::{Parser, Subcommand};
+
+use crate::app::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use args::GlobalArgs;
+use run::RunArgs;
+
+pub use root::{Typed, parse};
+
+pub type CommandResult = Result<Exit, CommandError>;
+
+/// The program's name, as it is typed.
+pub const PROGRAM: &str = "agents-sandbox";
+
+/// Run a coding agent in a virtual machine of its own
+///
+/// The project in the current folder gets its own virtual machine: its own kernel, its own disk, a home
+/// that stays, and the project at /workspace. The agent works there and reaches nothing else of this
+/// computer. Without a command, `run` is meant.
+#[derive(Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    version,
+    subcommand_help_heading = "Commands",
+    override_usage = "agents-sandbox [OPTIONS] [AGENT_ARG]... [-- AGENT_ARG...]\n       agents-sandbox <COMMAND>",
+    after_help = root::EXAMPLES
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+
+    #[command(flatten)]
+    pub run: RunArgs,
+
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(RunArgs),
+    Shell(shell::ShellArgs),
+    Exec(exec::ExecArgs),
+    List(list::ListArgs),
+    Stop(stop::StopArgs),
+    Kill(kill::KillArgs),
+    Logs(logs::LogsArgs),
+    Build(build::BuildArgs),
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
+    #[command(subcommand)]
+    Image(image::ImageCommand),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Doctor(doctor::DoctorArgs),
+    Tree(tree::TreeArgs),
+    Completion(completion::CompletionArgs),
+    Version(version::VersionArgs),
+    Man(man::ManArgs),
+    Reference(reference::ReferenceArgs),
+}
+
+/// Does what was typed.
+pub fn dispatch(app: &App, command: &Command) -> CommandResult {
+    match command {
+        Command::Run(args) => run::run(app, args),
+        Command::Shell(args) => shell::run(app, args),
+        Command::Exec(args) => exec::run(app, args),
+        Command::List(args) => list::run(app, args),
+        Command::Stop(args) => stop::run(app, args),
+        Command::Kill(args) => kill::run(app, args),
+        Command::Logs(args) => logs::run(app, args),
+        Command::Build(args) => build::run(app, args),
+        Command::Sandbox(command) => sandbox::run(app, command),
+        Command::Image(command) => image::run(app, command),
+        Command::Config(command) => config::run(app, command),
+        Command::Doctor(args) => doctor::run(app, args),
+        Command::Tree(args) => tree::run(app, args),
+        Command::Completion(args) => completion::run(app, args),
+        Command::Version(args) => version::run(app, args),
+        Command::Man(args) => man::run(app, args),
+        Command::Reference(args) => reference::run(app, args),
+    }
+}

@@ -1,0 +1,63 @@
+//! What `run`, `shell` and `exec` have in common.
+
+use std::io::IsTerminal;
+
+use sandbox_lifecycle::{Context, Up, UpRequest};
+use sandbox_model::ExecSpec;
+use sandbox_runtime::ExecSession;
+
+use super::CommandResult;
+use super::args::ImageArgs;
+use crate::app::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::terminal::{Ended, Streams, attach as attach_terminal};
+
+/// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
+/// stdin: a program that reads to the end would wait for ever.
+pub fn streams() -> Streams {
+    let stdin = std::io::stdin().is_terminal();
+    let tty = stdin && std::io::stdout().is_terminal();
+    Streams { tty, stdin: tty || !stdin }
+}
+
+/// Runs the command on the user's terminal or pipes; its exit code becomes ours.
+pub fn attach(context: &Context<'_>, up: &Up, command: &ExecSpec, streams: Streams) -> CommandResult {
+    let session: ExecSession = context.runtime.exec(&up.name, command)?;
+    match attach_terminal(session, streams)? {
+        Ended::Exited(status) => Ok(Exit::from_shell_code(status.shell_code())),
+        Ended::Signal(signal) => Ok(Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX))),
+        Ended::ReaderGone => Ok(Exit::from_signal(13)),
+        Ended::Lost(error) => Err(error.into()),
+    }
+}
+
+/// Says what would be done.
+pub fn dry_run(app: &App, request: &UpRequest, words: &str) -> CommandResult {
+    let settings = &request.settings;
+    let name = request.target().name();
+    let mut lines = vec![
+        format!("sandbox    {name}"),
+        format!("checkout   {}", request.project.root.display()),
+        format!("agent      {} {words}", request.agent).trim_end().to_string(),
+        format!("machine    {} CPUs, {} memory", settings.resources.cpus, settings.resources.memory),
+        format!("network    {}", settings.network.profile),
+    ];
+    if let Ok(context) = app.context() {
+        let status = context.runtime.inspect(&name)?.map(|info| info.status.to_string());
+        lines.push(format!("status     {}", status.as_deref().unwrap_or("would be made")));
+    }
+    app.out.line(&lines.join("\n"))?;
+    Ok(Exit::SUCCESS)
+}
+
+/// An engine inside the image is not built yet: silence would be a lie.
+pub fn refuse_docker(app: &App, image: &ImageArgs) -> Result<(), CommandError> {
+    if image.dind {
+        app.console.warning("--dind is now --docker");
+    }
+    if image.docker || image.dind {
+        return Err(CommandError::new("--docker is not available in this version"));
+    }
+    Ok(())
+}

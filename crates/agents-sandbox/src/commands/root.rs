@@ -1,0 +1,123 @@
+//! The command line as a whole: the program without a command is `run`.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use super::{Cli, Command, PROGRAM};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  agents-sandbox                               run the agent on the project in this folder
+  agents-sandbox -- run \"fix the failing test\"  give the agent its words, here for one task
+  agents-sandbox --agent pi --memory 8G        another agent, a larger machine
+  agents-sandbox shell                         look around in the sandbox
+  agents-sandbox exec -- make test             run one command in it
+  agents-sandbox list                          see all sandboxes
+  agents-sandbox doctor                        find out what is missing on this computer";
+
+/// What was typed, with the command always there; and a remark where it looks like a slip.
+#[derive(Debug)]
+pub struct Typed {
+    pub global: super::GlobalArgs,
+    pub command: Command,
+    /// `stpo` went to the agent; `stop` may have been meant.
+    pub slip: Option<(String, String)>,
+}
+
+/// Reads the command line. The error is clap's own: help, version, or a usage error.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(&words)?;
+    refuse_flags_before_a_command(&mut definition, &matches)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let slip = if cli.command.is_none() { slip(&definition, &words) } else { None };
+    Ok(Typed { global: cli.global, command: cli.command.unwrap_or(Command::Run(cli.run)), slip })
+}
+
+/// `agents-sandbox --cpus 2 stop` would silently drop the flag: it belongs to the `run` that is not meant.
+fn refuse_flags_before_a_command(
+    definition: &mut clap::Command,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    let Some(command) = matches.subcommand_name() else { return Ok(()) };
+    let typed = definition.get_arguments().find(|argument| {
+        !argument.is_global_set()
+            && matches.try_contains_id(argument.get_id().as_str()).unwrap_or(false)
+            && matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+    });
+    let Some(argument) = typed else { return Ok(()) };
+    let what = match argument.get_long() {
+        Some(long) => format!("--{long} stands before `{command}` and would have no effect there"),
+        None => format!("words for the agent stand before `{command}`; put all of them after `--`"),
+    };
+    Err(definition.error(ErrorKind::ArgumentConflict, what))
+}
+
+/// A single word that almost is a command, typed where the agent's words are expected.
+fn slip(definition: &clap::Command, words: &[OsString]) -> Option<(String, String)> {
+    let [_, word] = words else { return None };
+    let word = word.to_str().filter(|word| !word.starts_with('-'))?;
+    let commands = definition
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_visible_aliases()));
+    let nearest =
+        commands.max_by(|a, b| strsim::jaro_winkler(word, a).total_cmp(&strsim::jaro_winkler(word, b)))?;
+    (strsim::damerau_levenshtein(word, nearest) <= 1 && word.len() > 2)
+        .then(|| (word.to_string(), format!("{PROGRAM} {nearest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &[&str]) -> Typed {
+        parse(std::iter::once(PROGRAM).chain(words.iter().copied()).map(OsString::from)).unwrap()
+    }
+
+    fn agent_words(words: &[&str]) -> Vec<OsString> {
+        match typed(words).command {
+            Command::Run(args) => args.agent_args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn words_for_the_agent_arrive_as_they_are() {
+        let after = ["--", "run", "a\nb", "", "--", "it's \"so\"", "-y", "--version"];
+        for head in [&[][..], &["run"], &["--agent", "pi"], &["sandbox", "run"]] {
+            let words: Vec<&str> = head.iter().copied().chain(after).collect();
+            if head == ["sandbox", "run"] {
+                assert!(matches!(typed(&words).command, Command::Sandbox(_)));
+            } else {
+                assert_eq!(agent_words(&words), after[1..], "{head:?}");
+            }
+        }
+        assert_eq!(agent_words(&["fix", "it", "--cpus", "2"]), ["fix", "it"]);
+    }
+
+    #[test]
+    fn a_flag_of_run_before_another_command_is_refused() {
+        for words in [["--cpus", "2", "stop"], ["fix", "--docker", "list"]] {
+            let error = parse(std::iter::once(PROGRAM).chain(words).map(OsString::from)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{words:?}: {error}");
+        }
+        assert!(matches!(typed(&["-y", "stop"]).command, Command::Stop(_)));
+    }
+
+    #[test]
+    fn a_slip_is_noticed() {
+        assert_eq!(typed(&["stpo"]).slip, Some(("stpo".into(), "agents-sandbox stop".into())));
+        assert_eq!(typed(&["hello"]).slip, None);
+        assert_eq!(typed(&["--", "stpo"]).slip, None);
+    }
+}

@@ -1,0 +1,42 @@
+//! `shell`: prepare the sandbox and open a login shell in it.
+
+use clap::Args;
+
+use super::args::PrepareArgs;
+use super::{CommandResult, prepare};
+use crate::app::App;
+use crate::settings;
+use crate::terminal::terminal_size;
+
+/// Open a login shell in the project's sandbox
+#[derive(Debug, Clone, Args)]
+#[command(
+    visible_alias = "sh",
+    after_help = "\
+Examples:
+  agents-sandbox shell                 a shell where you are, as the agent's user
+  agents-sandbox shell --root          the same as root: install something, look at a log"
+)]
+pub struct ShellArgs {
+    /// As root instead of the agent's user
+    #[arg(long)]
+    pub root: bool,
+
+    #[command(flatten)]
+    pub prepare: PrepareArgs,
+}
+
+pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
+    prepare::refuse_docker(app, &args.prepare.image)?;
+    let request = settings::up_request(&args.prepare, "shell")?;
+    if args.prepare.dry_run || args.prepare.dry_run_vm {
+        return prepare::dry_run(app, &request, "");
+    }
+    let context = app.context()?;
+    let up = sandbox_lifecycle::up(&context, &request)?;
+    sandbox_lifecycle::provision(&context, &request, &up)?;
+    let streams = prepare::streams();
+    let tty = streams.tty.then(terminal_size).flatten();
+    let command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
+    prepare::attach(&context, &up, &command, streams)
+}

@@ -1,0 +1,87 @@
+//! `stop`: end the project's sandbox gracefully.
+
+use clap::Args;
+use sandbox_lifecycle::{Ended, Target};
+
+use super::CommandResult;
+use super::args::AgentArg;
+use crate::app::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::settings;
+
+/// Stop the project's sandbox; the next run goes on where it was
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  agents-sandbox stop                  end it gracefully; its disk and its home stay
+  agents-sandbox stop --agent pi       the sandbox of another agent
+  agents-sandbox stop -f               also remove the sandbox and its record; the home volume stays")]
+pub struct StopArgs {
+    #[command(flatten)]
+    pub end: EndArgs,
+}
+
+/// What `stop` and `kill` have in common.
+#[derive(Debug, Clone, Args)]
+pub struct EndArgs {
+    /// Also remove the sandbox and its record; the home volume stays
+    #[arg(long, short = 'f')]
+    pub force: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    pub agent: AgentArg,
+}
+
+impl EndArgs {
+    pub fn target(&self) -> Result<Target, CommandError> {
+        settings::target(&self.agent)
+    }
+
+    /// Tells what became of it: `done` is `stopped` or `powered off`.
+    pub fn report(app: &App, target: &Target, ended: Ended, done: &str) {
+        let name = target.name();
+        let text = match ended {
+            Ended { existed: false, .. } => format!("there is no sandbox {name}"),
+            Ended { was_running: false, removed: true, .. } => {
+                format!("{name} was not running and is removed")
+            }
+            Ended { was_running: false, .. } => format!("{name} is not running"),
+            Ended { removed: true, .. } => format!("{name} is {done} and removed"),
+            Ended { .. } => format!("{name} is {done}"),
+        };
+        app.console.info(&text);
+        if ended.forced {
+            app.console.warning(&format!("{name} did not end by itself and was powered off"));
+        }
+    }
+
+    /// Says what would be done: `deed` is `stop` or `power off`.
+    pub fn preview(&self, app: &App, target: &Target, deed: &str) -> CommandResult {
+        let name = target.name();
+        let context = app.context()?;
+        let text = match context.runtime.inspect(&name)? {
+            None => format!("there is no sandbox {name}"),
+            Some(info) if info.status.is_at_rest() && self.force => format!("would remove {name}"),
+            Some(info) if info.status.is_at_rest() => format!("{name} is not running"),
+            Some(_) if self.force => format!("would {deed} and remove {name}"),
+            Some(_) => format!("would {deed} {name}"),
+        };
+        app.console.info(&text);
+        Ok(Exit::SUCCESS)
+    }
+}
+
+pub fn run(app: &App, args: &StopArgs) -> CommandResult {
+    let target = args.end.target()?;
+    if args.end.dry_run {
+        return args.end.preview(app, &target, "stop");
+    }
+    let ended = sandbox_lifecycle::stop(&app.context()?, &target, args.end.force)?;
+    EndArgs::report(app, &target, ended, "stopped");
+    Ok(Exit::SUCCESS)
+}

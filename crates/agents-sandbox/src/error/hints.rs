@@ -1,0 +1,128 @@
+//! The table: each kind of error, and what to do about it. Hints name commands; nothing below the program
+//! may.
+
+#![allow(clippy::match_same_arms, reason = "a table has one row for each kind of error")]
+
+use std::io::ErrorKind;
+
+use sandbox_checkout::CheckoutError;
+use sandbox_lifecycle::LifecycleError;
+use sandbox_model::Status;
+use sandbox_runtime::RuntimeError;
+use sandbox_state::StateError;
+
+use super::CommandError;
+use crate::exit::Exit;
+
+const DOCTOR: &str = "`agents-sandbox doctor` finds out what is missing on this computer";
+const LIST: &str = "`agents-sandbox list` shows the sandboxes there are";
+
+impl From<LifecycleError> for CommandError {
+    fn from(error: LifecycleError) -> Self {
+        let new = Self::from_chain(&error);
+        match error {
+            LifecycleError::Runtime(inner) => inner.into(),
+            LifecycleError::State(inner) => inner.into(),
+            LifecycleError::Io(inner) => inner.into(),
+            LifecycleError::Image(_) => new.hint(DOCTOR),
+            LifecycleError::CheckoutGone(_) => new
+                .hint("`agents-sandbox sandbox remove NAME` removes the sandbox of a checkout that is gone"),
+            LifecycleError::NotUsable { status, .. } => match status {
+                Status::Paused => new.hint("`agents-sandbox stop` ends it; the next run starts it again"),
+                _ => new
+                    .hint("another version of this program may have made it; `agents-sandbox kill` ends it"),
+            },
+            LifecycleError::Running(name) => {
+                new.hint(format!("`agents-sandbox sandbox remove --force {name}` stops it first"))
+            }
+            LifecycleError::NoSuchSandbox(_) => new.hint(LIST),
+            LifecycleError::HomeVolume { .. } => new.hint(DOCTOR),
+            LifecycleError::Keeper { .. } => new.hint("`agents-sandbox logs keeper` shows what it wrote"),
+            LifecycleError::Daemon { log, .. } => new
+                .excerpt(&log)
+                .hint("`agents-sandbox shell` opens a shell in the sandbox to look around")
+                .hint("`agents-sandbox stop` and another run start it afresh"),
+            LifecycleError::Provision { .. } => {
+                new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
+            }
+            LifecycleError::Snippet { .. } => new,
+        }
+    }
+}
+
+impl From<CheckoutError> for CommandError {
+    fn from(error: CheckoutError) -> Self {
+        let new = Self::from_chain(&error);
+        match error {
+            CheckoutError::Folder { .. } | CheckoutError::NotAFolder { .. } => {
+                new.hint("change to the folder of your project")
+            }
+            CheckoutError::PointsNowhere { .. } | CheckoutError::MalformedPointer { .. } => {
+                new.hint("`git worktree repair` mends a worktree that was moved")
+            }
+            CheckoutError::Unreadable { .. } | CheckoutError::MalformedConfig { .. } => new,
+        }
+    }
+}
+
+impl From<RuntimeError> for CommandError {
+    fn from(error: RuntimeError) -> Self {
+        let new = Self::from_chain(&error);
+        match error {
+            RuntimeError::NoSuchSandbox(_) => new.hint(LIST),
+            RuntimeError::Exists(name) => {
+                new.hint(format!("`agents-sandbox sandbox remove {name}` removes it; its home volume stays"))
+            }
+            RuntimeError::WrongStatus { .. } => new.hint(LIST),
+            RuntimeError::NoSuchImage(_) | RuntimeError::NoSuchContent(_) | RuntimeError::BadArchive(_) => {
+                new.hint("`agents-sandbox build` makes the image")
+            }
+            RuntimeError::BootFailed { log, .. } => {
+                new.excerpt(&log).hint("`agents-sandbox logs` shows the whole console").hint(DOCTOR)
+            }
+            // As a shell reports it: 126 cannot be run, 127 is not there.
+            RuntimeError::ExecFailed { code, .. } => Self { exit: Exit::from_shell_code(code.max(1)), ..new },
+            RuntimeError::Unsupported(_) => new,
+            RuntimeError::Lost(_) => new.hint("`agents-sandbox logs` shows how it ended"),
+            RuntimeError::OtherVersion { .. } => {
+                new.hint("`agents-sandbox stop` ends it; the next run starts it under this version")
+            }
+            RuntimeError::MissingProgram { .. } => new.hint(DOCTOR),
+            RuntimeError::BadRecord { path, .. } => {
+                new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
+            }
+            RuntimeError::Io(inner) => inner.into(),
+            RuntimeError::Other { .. } => new,
+        }
+    }
+}
+
+impl From<StateError> for CommandError {
+    fn from(error: StateError) -> Self {
+        let new = Self::from_chain(&error);
+        match error {
+            StateError::Io(inner) => inner.into(),
+            StateError::Malformed { path, .. } => {
+                new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
+            }
+            StateError::Unsafe { path, .. } => {
+                new.hint(format!("give it to yourself and keep others out: `chmod go-w {}`", path.display()))
+            }
+            StateError::NoHome { .. } => new.hint("set HOME to your home folder"),
+            StateError::Held { .. } => new.hint("wait for the other process, or end it"),
+        }
+    }
+}
+
+impl From<std::io::Error> for CommandError {
+    fn from(error: std::io::Error) -> Self {
+        let new = Self::from_chain(&error);
+        match error.kind() {
+            // As a program ends whose reader went away: SIGPIPE is 13.
+            ErrorKind::BrokenPipe => Self { silent: true, exit: Exit::from_signal(13), ..new },
+            ErrorKind::StorageFull => new.hint("free some space on that disk"),
+            ErrorKind::PermissionDenied => new.hint(DOCTOR),
+            _ => new,
+        }
+    }
+}

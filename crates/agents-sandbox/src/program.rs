@@ -1,0 +1,39 @@
+//! From words to an exit code.
+
+use std::ffi::OsString;
+
+use crate::app::App;
+use crate::commands::{self, Typed};
+use crate::exit::Exit;
+use crate::internal;
+
+/// `words` are those of the process, the program's own name first.
+pub fn main(words: Vec<OsString>) -> Exit {
+    if let Some(exit) = internal::run(&words) {
+        return exit;
+    }
+    match commands::parse(words) {
+        Ok(typed) => run(&typed),
+        Err(error) => {
+            // Help and versions go to stdout, usage errors to stderr; a reader that left is no failure.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).map_or(Exit::USAGE, Exit)
+        }
+    }
+}
+
+fn run(typed: &Typed) -> Exit {
+    let app = App::new(&typed.global);
+    if let Some((word, command)) = &typed.slip {
+        app.console.warning(&format!("`{word}` is passed to the agent; `{command}` is a command"));
+    }
+    match commands::dispatch(&app, &typed.command) {
+        Ok(exit) => exit,
+        Err(error) => {
+            if !error.silent {
+                app.console.error(&error.render());
+            }
+            error.exit
+        }
+    }
+}
