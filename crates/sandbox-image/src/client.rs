@@ -1,0 +1,77 @@
+use std::path::PathBuf;
+
+/// What the host's own clients are told: proxies and package sources. They reach the build as arguments,
+/// never the image's environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientSettings {
+    pub http_proxy: Option<String>,
+    pub https_proxy: Option<String>,
+    pub no_proxy: Option<String>,
+    pub npm_registry: Option<String>,
+    pub pip_index_url: Option<String>,
+    /// Seconds, as pip takes them.
+    pub pip_timeout: Option<String>,
+    /// `SSL_CERT_FILE`: where the host's certificates are, when not in the usual places.
+    pub ca_bundle: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`: where the engine's short-lived files may go.
+    pub runtime_dir: Option<PathBuf>,
+}
+
+impl ClientSettings {
+    /// Reads the process's environment. Proxies count in lower case first, as curl and apt read them.
+    pub fn from_process() -> Self {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(read: impl Fn(&str) -> Option<String>) -> Self {
+        let read =
+            |names: [&str; 2]| names.iter().find_map(|name| read(name).filter(|v| !v.trim().is_empty()));
+        Self {
+            http_proxy: read(["http_proxy", "HTTP_PROXY"]),
+            https_proxy: read(["https_proxy", "HTTPS_PROXY"]),
+            no_proxy: read(["no_proxy", "NO_PROXY"]),
+            npm_registry: read(["npm_config_registry", "NPM_CONFIG_REGISTRY"]),
+            pip_index_url: read(["PIP_INDEX_URL", "pip_index_url"]),
+            pip_timeout: read(["PIP_DEFAULT_TIMEOUT", "pip_default_timeout"]),
+            ca_bundle: read(["SSL_CERT_FILE", "SSL_CERT_FILE"]).map(PathBuf::from),
+            runtime_dir: read(["XDG_RUNTIME_DIR", "XDG_RUNTIME_DIR"])
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute()),
+        }
+    }
+
+    /// The build's arguments. Every engine knows the six proxy names without an `ARG`.
+    pub(crate) fn build_args(&self) -> Vec<(String, String)> {
+        let pairs = [
+            ("http_proxy", &self.http_proxy),
+            ("HTTP_PROXY", &self.http_proxy),
+            ("https_proxy", &self.https_proxy),
+            ("HTTPS_PROXY", &self.https_proxy),
+            ("no_proxy", &self.no_proxy),
+            ("NO_PROXY", &self.no_proxy),
+            ("NPM_CONFIG_REGISTRY", &self.npm_registry),
+            ("PIP_INDEX_URL", &self.pip_index_url),
+            ("PIP_DEFAULT_TIMEOUT", &self.pip_timeout),
+        ];
+        pairs.into_iter().filter_map(|(name, value)| Some((name.to_string(), value.clone()?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_set_becomes_an_argument() {
+        let settings = ClientSettings::from_variables(|name| match name {
+            "HTTPS_PROXY" => Some("http://proxy:3128".into()),
+            "PIP_DEFAULT_TIMEOUT" => Some("180".into()),
+            "no_proxy" => Some("  ".into()),
+            "XDG_RUNTIME_DIR" => Some("relative".into()),
+            _ => None,
+        });
+        let names: Vec<String> = settings.build_args().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["https_proxy", "HTTPS_PROXY", "PIP_DEFAULT_TIMEOUT"]);
+        assert_eq!(settings.runtime_dir, None);
+    }
+}

@@ -1,0 +1,16 @@
+FROM agents-sandbox-node AS agents-sandbox-agent
+ARG {version_arg}
+ARG NPM_CONFIG_REGISTRY
+ARG PIP_INDEX_URL
+ARG PIP_DEFAULT_TIMEOUT
+COPY {context}/install-agent.sh /tmp/install-agent.sh
+RUN set -eu; \
+    if command -v {binary} >/dev/null 2>&1; then \
+        echo "{binary} is in the base image"; \
+    else \
+        sh /tmp/install-agent.sh; \
+        if ! command -v {binary} >/dev/null; then \
+            echo "agents-sandbox: the installation left no program {binary} in /opt/agents-sandbox/bin" >&2; \
+            exit 1; \
+        fi; \
+    fi

@@ -1,0 +1,84 @@
+//! The project's files that a `COPY` may reach: found, checked, fingerprinted, and copied to the folder
+//! that an engine gets. The project itself is only read.
+
+mod copy;
+mod scan;
+
+use std::path::PathBuf;
+
+pub(crate) use copy::write_context;
+
+/// Names at the top of `.agents-sandbox` that never enter an image: our own files, which would cause
+/// needless builds, and secrets, which would leak.
+const OURS: [&str; 8] = [
+    "Dockerfile",
+    "config.yaml",
+    "config.yml",
+    "config.json",
+    "config.jsonc",
+    "config.json5",
+    "env",
+    ".dockerignore",
+];
+const SECRETS: &str = "env.secret";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextEntry {
+    /// Relative to the context's root.
+    pub path: PathBuf,
+    pub kind: EntryKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    Dir,
+    /// Permission bits and the SHA-256 of the content.
+    File {
+        mode: u32,
+        hash: [u8; 32],
+    },
+    Link {
+        target: PathBuf,
+    },
+}
+
+/// The context of one project, sorted by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProjectContext {
+    /// Resolved folder that the paths are relative to; unset when there are no files.
+    pub(crate) root: Option<PathBuf>,
+    pub entries: Vec<ContextEntry>,
+    /// Text of the project's `.dockerignore`.
+    pub(crate) ignore: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    #[error("{path} is a link that leads out of the build context (to {target})")]
+    Escape { path: PathBuf, target: PathBuf },
+    #[error("{0} is neither a file, a folder nor a link, and cannot be in a build context")]
+    Special(PathBuf),
+    #[error("{0} is a name that is reserved for agents-sandbox")]
+    Reserved(PathBuf),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl ContextEntry {
+    pub(crate) fn fingerprint(&self) -> Vec<u8> {
+        let mut bytes = self.path.as_os_str().as_encoded_bytes().to_vec();
+        bytes.push(0);
+        match &self.kind {
+            EntryKind::Dir => bytes.push(b'd'),
+            EntryKind::File { mode, hash } => {
+                bytes.extend(format!("f{mode:o}").bytes());
+                bytes.extend(hash);
+            }
+            EntryKind::Link { target } => {
+                bytes.push(b'l');
+                bytes.extend(target.as_os_str().as_encoded_bytes());
+            }
+        }
+        bytes
+    }
+}
