@@ -40,6 +40,10 @@ pub trait ExecOutput: Send {
 }
 
 /// A running command. Dropping both halves hangs up: the guest sends its process group SIGHUP.
+///
+/// The session of a detached command ends at once, with `Exited` and code 0, when the command runs.
+/// A command that could not be run is [`crate::RuntimeError::ExecFailed`], from `exec` itself or from the
+/// first `next`.
 pub struct ExecSession {
     pub input: Box<dyn ExecInput>,
     pub output: Box<dyn ExecOutput>,

@@ -1,1 +1,140 @@
-//! The cases that every driver has to pass.
+//! The cases that every driver has to pass, unchanged.
+//!
+//! A driver's tests implement [`Harness`] and run every case of [`cases`], each on sandboxes of its own;
+//! cases may run in parallel and in several processes. A case that needs a power the driver lacks is not
+//! in the list; that the driver then refuses instead of pretending is a case of its own.
+//!
+//! The harness's image needs `sh`, `stty`, `perl`, `sha256sum` and the usual small tools, and the users
+//! `root` and `dev`.
+
+mod check;
+mod exec;
+mod files;
+mod image_archive;
+mod images;
+mod input;
+mod life;
+mod network;
+mod records;
+mod sandbox;
+mod shared_folder;
+mod terminal;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, Resources, SandboxName};
+
+use crate::{Capabilities, Runtime};
+
+pub use check::{Failure, Outcome};
+pub use image_archive::{ArchiveFile, ImageArchive};
+
+/// An image that boots.
+#[derive(Debug, Clone)]
+pub struct TestImage {
+    pub reference: ImageRef,
+    pub digest: Digest,
+    /// A docker archive.
+    pub archive: PathBuf,
+    /// Who `dev` is in it.
+    pub dev_uid: u32,
+    pub dev_gid: u32,
+}
+
+/// What a driver's tests give the suite.
+pub trait Harness: Sync {
+    fn runtime(&self) -> &dyn Runtime;
+
+    fn image(&self) -> &TestImage;
+
+    /// A new, empty folder that belongs to the caller, or to whom the workspace shall belong.
+    fn workspace_dir(&self) -> io::Result<PathBuf>;
+
+    /// A new home disk, filled with nothing but what `dev` needs to own it.
+    fn home_disk(&self) -> io::Result<HomeDisk>;
+
+    /// Kills the machine of a running sandbox as a crash would.
+    fn pull_plug(&self, name: &SandboxName) -> io::Result<()>;
+
+    /// Makes the record of one sandbox unreadable.
+    fn break_record(&self, name: &SandboxName) -> io::Result<()>;
+
+    /// Whether [`Harness::break_record`] is possible: not where all records are one database.
+    fn can_break_records(&self) -> bool {
+        true
+    }
+
+    fn resources(&self) -> Resources {
+        Resources { cpus: 1, memory: ByteSize::mib(512) }
+    }
+
+    /// How long one step (a boot, a command) may take before the case fails.
+    fn patience(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+}
+
+/// What a case needs beyond the contract's core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    LiveResources,
+    Dial,
+    GuestRoot,
+    WorkspaceQuota,
+    BreakableRecords,
+}
+
+impl Power {
+    fn is_in(self, capabilities: Capabilities, harness: &dyn Harness) -> bool {
+        match self {
+            Self::LiveResources => capabilities.live_resources,
+            Self::Dial => capabilities.dial,
+            Self::GuestRoot => capabilities.guest_root,
+            Self::WorkspaceQuota => capabilities.workspace_quota,
+            Self::BreakableRecords => harness.can_break_records(),
+        }
+    }
+}
+
+/// One rule of the contract.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    pub name: &'static str,
+    pub needs: Option<Power>,
+    pub run: fn(&dyn Harness) -> Outcome,
+}
+
+impl Case {
+    const fn core(name: &'static str, run: fn(&dyn Harness) -> Outcome) -> Self {
+        Self { name, needs: None, run }
+    }
+
+    const fn with(power: Power, name: &'static str, run: fn(&dyn Harness) -> Outcome) -> Self {
+        Self { name, needs: Some(power), run }
+    }
+}
+
+/// Every case, whatever it needs.
+pub fn all_cases() -> Vec<Case> {
+    [
+        images::CASES,
+        records::CASES,
+        life::CASES,
+        exec::CASES,
+        input::CASES,
+        terminal::CASES,
+        shared_folder::CASES,
+        files::CASES,
+        network::CASES,
+    ]
+    .concat()
+}
+
+/// The cases that this driver has the powers for.
+pub fn cases(harness: &dyn Harness) -> Vec<Case> {
+    let capabilities = harness.runtime().capabilities();
+    let applies = |case: &Case| case.needs.is_none_or(|power| power.is_in(capabilities, harness));
+    all_cases().into_iter().filter(applies).collect()
+}
