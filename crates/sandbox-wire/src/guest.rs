@@ -83,7 +83,7 @@ pub struct ExecRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecInput {
-    Stdin(Vec<u8>),
+    Stdin(#[serde(with = "serde_bytes")] Vec<u8>),
     /// End of input. The command's output still flows.
     Eof,
     Resize(TermSize),
@@ -94,12 +94,17 @@ pub enum ExecInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecOutput {
     /// The command runs. For a detached one this is the last frame.
-    Started { pid: u32 },
+    Started {
+        pid: u32,
+    },
     /// Also everything a terminal shows.
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
+    Stdout(#[serde(with = "serde_bytes")] Vec<u8>),
+    Stderr(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The last frame: all output has been sent before it.
     Exited(ExitStatus),
     /// The last frame: the command never ran. `code` is what a shell would exit with (126, 127) or 1.
-    Failed { code: i32, message: String },
+    Failed {
+        code: i32,
+        message: String,
+    },
 }

@@ -21,7 +21,9 @@ pub enum KeeperRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reply")]
 pub enum KeeperReply {
-    Leased { other_clients: u32 },
+    Leased {
+        other_clients: u32,
+    },
     /// The keeper is stopping the sandbox: wait for this connection to close, then start it again.
     Draining,
     Status(KeeperStatus),

@@ -18,7 +18,7 @@ mod machine;
 
 pub use frame::{FrameError, MAX_FRAME, decode, encode, read_json, read_message, write_json, write_message};
 pub use guest::{
-    BootConfig, BootNetwork, ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest, GuestMount,
+    BootConfig, BootNetwork, ExecInput, ExecOutput, ExecRequest, GuestMount, GuestReply, GuestRequest,
 };
 pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus};
 pub use machine::{MachineReply, MachineRequest, MachineState};

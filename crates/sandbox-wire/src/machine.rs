@@ -29,9 +29,13 @@ pub enum MachineReply {
     },
     State(MachineState),
     /// The power is off; `forced` when the guest did not end within the grace.
-    Stopped { forced: bool },
+    Stopped {
+        forced: bool,
+    },
     /// The request cannot be served now: booting failed, or the machine is stopping.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

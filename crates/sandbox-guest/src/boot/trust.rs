@@ -1,0 +1,93 @@
+use std::io;
+use std::path::Path;
+
+/// Where distributions keep the one file with all trusted certificates; Debian's first.
+const BUNDLES: [&str; 4] = [
+    "etc/ssl/certs/ca-certificates.crt",
+    "etc/pki/tls/certs/ca-bundle.crt",
+    "etc/ssl/ca-bundle.pem",
+    "etc/ssl/cert.pem",
+];
+/// Where `update-ca-certificates` finds local certificates, so that a later run of it keeps ours.
+const LOCAL: &str = "usr/local/share/ca-certificates/sandbox-network.crt";
+/// Readers of PEM skip lines outside of certificates, so these are comments to them.
+const BEGIN: &str = "# sandbox network: begin\n";
+const END: &str = "# sandbox network: end\n";
+
+/// Makes the system below `root` trust `pem` beside its own certificates, and what an earlier boot added no
+/// longer.
+pub fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
+    let local = root.join(LOCAL);
+    match pem {
+        Some(pem) => {
+            fs_err::create_dir_all(local.parent().unwrap_or(root))?;
+            fs_err::write(&local, pem)?;
+        }
+        None if local.exists() => fs_err::remove_file(&local)?,
+        None => {}
+    }
+    let present: Vec<_> =
+        BUNDLES.iter().map(|bundle| root.join(bundle)).filter(|path| path.is_file()).collect();
+    for path in &present {
+        let old = String::from_utf8_lossy(&fs_err::read(path)?).into_owned();
+        let new = with_block(&old, pem);
+        if new != old {
+            fs_err::write(path, new)?;
+        }
+    }
+    if let (true, Some(pem)) = (present.is_empty(), pem) {
+        let path = root.join(BUNDLES[0]);
+        fs_err::create_dir_all(path.parent().unwrap_or(root))?;
+        fs_err::write(&path, with_block("", Some(pem)))?;
+    }
+    Ok(())
+}
+
+/// The bundle with our block replaced, added or taken away.
+fn with_block(bundle: &str, pem: Option<&str>) -> String {
+    let (before, after) = match (bundle.find(BEGIN), bundle.find(END)) {
+        (Some(begin), Some(end)) if begin < end => (&bundle[..begin], &bundle[end + END.len()..]),
+        _ => (bundle, ""),
+    };
+    let mut text = before.to_owned();
+    if let Some(pem) = pem {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(BEGIN);
+        text.push_str(pem.trim_end());
+        text.push('\n');
+        text.push_str(END);
+    }
+    text.push_str(after);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = "-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn the_block_comes_changes_and_goes() {
+        let image = "-----BEGIN CERTIFICATE-----\nimage\n-----END CERTIFICATE-----";
+        let first = with_block(image, Some(OURS));
+        assert!(first.starts_with(image) && first.contains("\nours\n"), "{first}");
+        assert_eq!(with_block(&first, Some(OURS)), first);
+        let second = with_block(&first, Some("other"));
+        assert!(second.contains("other") && !second.contains("ours"), "{second}");
+        assert_eq!(with_block(&second, None).trim_end(), image);
+    }
+
+    #[test]
+    fn an_image_without_a_bundle_gets_one() {
+        let root = tempfile::tempdir().unwrap();
+        install(root.path(), Some(OURS)).unwrap();
+        let bundle = fs_err::read_to_string(root.path().join(BUNDLES[0])).unwrap();
+        assert!(bundle.contains("ours"), "{bundle}");
+        install(root.path(), None).unwrap();
+        assert_eq!(fs_err::read_to_string(root.path().join(BUNDLES[0])).unwrap(), "");
+        assert!(!root.path().join(LOCAL).exists());
+    }
+}

@@ -1,0 +1,31 @@
+//! The program inside a QEMU guest. It is the initrd's only file, and it is two processes:
+//!
+//! ```text
+//! kernel ──► init (process 1): /dev /proc /sys, reaps orphans, cuts the power when the agent ends
+//!               └─► agent: virtio-serial port ──► yamux server ──► one session per stream
+//!                                                                   Boot · Exec · Dial · SetClock · Shutdown
+//! ```
+//!
+//! Everything that touches the machine as a whole (mounting, killing all processes, the clock) sits behind
+//! [`Machine`], so that the rest runs, and is tested, as an ordinary process on any host.
+
+pub mod agent;
+mod boot;
+mod clock;
+mod console;
+mod dial;
+mod exec;
+mod framed;
+mod guest;
+pub mod init;
+mod link;
+mod machine;
+mod port;
+mod session;
+mod shutdown;
+mod stream;
+mod sys;
+
+pub use guest::{Guest, Settings};
+pub use link::{LinkEnd, link_config, serve};
+pub use machine::{BootError, Machine, Steps};
