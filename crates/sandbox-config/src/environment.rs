@@ -1,0 +1,96 @@
+use crate::ConfigError;
+use crate::notify;
+use crate::origin::Origin;
+use crate::read::Folders;
+use crate::settings::{DIND, KEYS, Key, Settings, Source};
+use crate::tree::Node;
+
+/// Variables that set settings begin with this.
+pub const PREFIX: &str = "AGENTS_SANDBOX_";
+/// They began with this once.
+const OLD_PREFIX: &str = "OPENCODE_SANDBOX_";
+const NOTIFY: &str = "NOTIFY";
+
+/// What the caller may want to be told about variables.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    pub warnings: Vec<String>,
+    /// The old name of `docker` was used.
+    pub dind: bool,
+}
+
+/// Applies the variables, those with the old prefix first. An empty variable is one that is not set.
+pub(crate) fn apply(
+    settings: &mut Settings,
+    variables: &[(String, String)],
+    folders: &Folders,
+) -> Result<Noticed, ConfigError> {
+    let mut noticed = Noticed::default();
+    let old = apply_prefix(settings, variables, OLD_PREFIX, folders, &mut noticed)?;
+    if !old.is_empty() {
+        let names = old.join(", ");
+        noticed
+            .warnings
+            .push(format!("the prefix {OLD_PREFIX} is old, write {PREFIX} instead (found {names})"));
+    }
+    apply_prefix(settings, variables, PREFIX, folders, &mut noticed)?;
+    noticed.warnings.extend(variables.iter().filter_map(|(name, _)| stray(name)));
+    Ok(noticed)
+}
+
+fn apply_prefix(
+    settings: &mut Settings,
+    variables: &[(String, String)],
+    prefix: &str,
+    folders: &Folders,
+    noticed: &mut Noticed,
+) -> Result<Vec<String>, ConfigError> {
+    let find = |name: &str| {
+        let variable = format!("{prefix}{name}");
+        let found = variables.iter().rev().find(|(name, value)| *name == variable && !value.is_empty());
+        found.map(|(_, value)| (variable, value))
+    };
+    let refused = |variable: &str, refusal: crate::error::Refusal| ConfigError::Variable {
+        variable: variable.into(),
+        message: refusal.message,
+        help: refusal.help,
+    };
+    let mut used = Vec::new();
+    // The old name of `docker` first, so that the new one wins.
+    let (old, new): (Vec<&Key>, Vec<&Key>) =
+        KEYS.iter().filter(|key| key.env).partition(|key| key.name == DIND);
+    for key in old.into_iter().chain(new) {
+        let Some((variable, value)) = find(&key.variable()) else { continue };
+        let origin = |_| Origin::Env { variable: variable.clone() };
+        let source = Source { folders, origin: &origin };
+        settings
+            .assign(key.name, &Node::typed(value), &source)
+            .map_err(|refusal| refused(&variable, refusal))?;
+        noticed.dind |= key.name == DIND;
+        used.push(variable);
+    }
+    if let Some((variable, mode)) = find(NOTIFY) {
+        let origin = Origin::Env { variable: variable.clone() };
+        notify::apply(settings, mode, &origin).map_err(|refusal| refused(&variable, refusal))?;
+        used.push(variable);
+    }
+    Ok(used)
+}
+
+/// A variable with our prefix that sets nothing, but looks as if it was meant to. Others may have
+/// variables with this prefix for purposes of their own.
+fn stray(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix(PREFIX)?;
+    if name == NOTIFY {
+        return None;
+    }
+    if let Some(key) = KEYS.iter().find(|key| key.variable() == name) {
+        let only_files = format!("{variable} sets nothing: `{}` can be set in a file only", key.name);
+        return (!key.env).then_some(only_files);
+    }
+    let known: Vec<String> =
+        KEYS.iter().filter(|key| key.env).map(|key| key.variable().to_lowercase()).collect();
+    let distance = |known: &&String| strsim::damerau_levenshtein(&name.to_lowercase(), known);
+    let near = known.iter().filter(|known| distance(known) <= 2).min_by_key(distance)?;
+    Some(format!("{variable} sets nothing; did you mean {PREFIX}{}?", near.to_uppercase()))
+}

@@ -1,0 +1,54 @@
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::ConfigError;
+
+/// Larger than any configuration, and small enough to read without a thought.
+const LIMIT: u64 = 1 << 20;
+
+/// The names under which a folder's settings are looked for; the first that is there counts.
+pub const FILE_NAMES: [&str; 5] =
+    ["config.yaml", "config.yml", "config.json", "config.jsonc", "config.json5"];
+
+/// The settings file of a folder and its text.
+pub(crate) fn settings_file(folder: &Path) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    for name in FILE_NAMES {
+        let path = folder.join(name);
+        if let Some(text) = read(&path)? {
+            return Ok(Some((path, text)));
+        }
+    }
+    Ok(None)
+}
+
+/// The text of a file; `None` where there is none.
+///
+/// The project's files are written by whoever works in the sandbox: a pipe in their place must not make
+/// the caller wait, and an endless device must not fill its memory.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
+    match read_regular(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(source) => Err(ConfigError::Unreadable { path: path.into(), source }),
+    }
+}
+
+fn read_regular(path: &Path) -> io::Result<String> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut text = String::new();
+    if file.take(LIMIT + 1).read_to_string(&mut text)? as u64 > LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
+    }
+    // A mark that some editors put at the beginning is no part of the text.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}

@@ -1,0 +1,69 @@
+use sandbox_config::widening;
+
+use crate::lab::Lab;
+
+fn widened(user: &str, project: &str) -> Vec<String> {
+    let lab = Lab::new();
+    lab.user("config.yaml", user);
+    let file = lab.project("config.yaml", project);
+    let layer = lab.load().project.unwrap();
+    assert_eq!(layer.file, file);
+    let root = lab.root().to_str().unwrap().to_owned();
+    widening(&layer)
+        .into_iter()
+        .map(|w| format!("{}:{} {}", w.line, w.key, w.text.replace(&root, "")))
+        .collect()
+}
+
+#[test]
+fn everything_that_widens_is_listed_with_its_text_and_line() {
+    let project = "docker: true\nnetwork:\n  profile: public\n  egress-allow: [a.example]\n  dns-servers: 1.1.1.1\nprovision-host-config: true\nyes: true\nmounts: {/data: /srv}\nhome:\n  .x: {source: x.sh, hook: startup}\nmsb: {archive: m}\nqemu: {kernel: k}\nimage: {base: evil.example/base}\nupgrade: {mode: auto}\nauto-prune-age: 1s\n";
+    assert_eq!(
+        widened("", project),
+        [
+            "7:yes true",
+            "12:qemu.kernel /project/.agents-sandbox/k",
+            "11:msb.archive /project/.agents-sandbox/m",
+            "13:image.base evil.example/base",
+            "1:docker true",
+            "6:provision-host-config true",
+            "3:network.profile public",
+            "4:network.egress-allow a.example",
+            "5:network.dns-servers 1.1.1.1:53",
+            "15:auto-prune-age 1s",
+            "14:upgrade.mode auto",
+            "8:mounts./data /srv",
+            "10:home..x /project/.agents-sandbox/x.sh (run at startup)",
+        ]
+    );
+}
+
+#[test]
+fn the_old_name_of_docker_widens_too() {
+    assert_eq!(widened("", "dind: true\n"), ["1:docker true"]);
+}
+
+#[test]
+fn what_tightens_or_only_sizes_is_not_listed() {
+    let project = "memory: 8G\ncpus: 2\nagent: pi\ndocker: false\nyes: false\nnetwork: {profile: none, egress-allow: [], egress-deny: [a.example]}\nprovision-host-config: false\nmounts:\n";
+    assert_eq!(widened("network: {profile: public}\ndocker: true\n", project), [] as [String; 0]);
+}
+
+#[test]
+fn what_the_user_set_is_not_the_projects_doing() {
+    assert_eq!(widened("docker: true\nmounts: {/data: /srv}\n", "memory: 8G\n"), [] as [String; 0]);
+}
+
+#[test]
+fn a_denial_that_the_projects_list_drops_is_listed() {
+    let user = "network: {egress-deny: [a.example, b.example]}\n";
+    assert_eq!(
+        widened(user, "network: {egress-deny: [b.example, c.example]}\n"),
+        ["0:network.egress-deny no longer denies a.example"]
+    );
+    assert_eq!(
+        widened(user, "network: {egress-deny: []}\n"),
+        ["0:network.egress-deny no longer denies a.example, b.example"]
+    );
+    assert_eq!(widened(user, "network: {profile: none}\n"), [] as [String; 0]);
+}
