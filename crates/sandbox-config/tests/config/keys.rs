@@ -28,11 +28,11 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("network.profile", "public", "internet"),
     (
         "network.egress-allow",
-        "host, 10.0.0.0/8, .example.com, api.example.com:443, '*'",
+        "'host, 10.0.0.0/8, .example.com, api.example.com:443, *'",
         "'https://api.example.com/'",
     ),
-    ("network.egress-deny", "10.0.0.1", "'a b'"),
-    ("network.dns-servers", "'[1.1.1.1, \"::1\"]'", "dns.example.com"),
+    ("network.egress-deny", "['10.0.0.1', '[::1]:80']", "'a b'"),
+    ("network.dns-servers", "'1.1.1.1, ::1'", "dns.example.com"),
     ("auto-stop", "sleep", "pause"),
     ("auto-stop-timeout", "1m", "0s"),
     ("auto-stop-on-active-sessions", "true", "maybe"),
@@ -64,12 +64,6 @@ fn every_key_takes_its_values_and_no_others() {
     let listed: Vec<&str> = VALUES.iter().map(|(key, ..)| *key).collect();
     assert_eq!(listed, KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
     for (key, good, bad) in VALUES {
-        let good = if *key == "network.dns-servers" { "[1.1.1.1, '::1']" } else { good };
-        let good = if *key == "network.egress-allow" {
-            "[host, 10.0.0.0/8, .example.com, 'api.example.com:443', '*']"
-        } else {
-            good
-        };
         let settings = yaml(&document(key, good)).load().settings;
         let changed: Vec<String> = entries(&settings)
             .into_iter()
@@ -87,7 +81,6 @@ fn every_key_takes_its_values_and_no_others() {
 fn every_variable_takes_what_its_key_takes() {
     for key in KEYS.iter().filter(|key| key.env) {
         let (_, good, bad) = VALUES.iter().find(|(name, ..)| *name == key.name).unwrap();
-        let good = if key.name == "network.dns-servers" { "1.1.1.1, ::1" } else { good };
         let variable = format!("AGENTS_SANDBOX_{}", key.variable());
         let mut lab = Lab::new();
         lab.variable(&variable, good.trim_matches('\''));
@@ -126,7 +119,7 @@ fn no_retries_are_the_built_in_number() {
 fn days_and_weeks_are_durations() {
     assert_eq!(
         yaml("auto-prune-age: 2w").load().settings.auto_prune_age.value,
-        Duration::from_secs(14 * 86_400)
+        Duration::from_hours(14 * 24)
     );
 }
 

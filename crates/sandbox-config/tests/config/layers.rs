@@ -24,11 +24,8 @@ fn each_layer_wins_over_the_ones_below() {
     let mut lab = Lab::new();
     let names = ["memory", "tmp-size", "workspace-quota", "disk-size", "cpus", "agent"];
     let text = |value: &str, count: usize| {
-        names[..count]
-            .iter()
-            .map(|name| format!("{name}: {value}\n"))
-            .collect::<String>()
-            .replace("agent: 5", "agent: pi")
+        let lines: Vec<String> = names[..count].iter().map(|name| format!("{name}: {value}")).collect();
+        lines.join("\n").replace("agent: 5", "agent: pi")
     };
     let user = lab.user("config.yaml", &text("5", 6));
     let repo = lab.repo("config.yaml", &text("6", 5));
