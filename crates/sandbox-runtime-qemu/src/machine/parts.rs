@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Stdio;
 
-use self::interim::{BridgeConfig, ShareConfig, needs_card};
+use self::interim::{BridgeConfig, needs_card};
+use sandbox_share::ShareConfig;
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
@@ -145,16 +146,6 @@ mod interim {
     use sandbox_model::{NetworkPolicy, NetworkProfile};
     use serde::Serialize;
     use std::path::PathBuf;
-    #[derive(Serialize, Default)]
-    pub struct ShareConfig {
-        pub dir: PathBuf,
-        pub quota_bytes: u64,
-        pub host_uid: u32,
-        pub host_gid: u32,
-        pub guest_uid: u32,
-        pub guest_gid: u32,
-        pub max_descriptors: Option<u64>,
-    }
     #[derive(Serialize, Default)]
     pub struct BridgeConfig {
         pub policy: NetworkPolicy,
