@@ -185,6 +185,11 @@ impl NodeTable {
         Some((place.parent, &place.name))
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.budget = budget;
+    }
+
     /// Whether the guest has `node` open.
     pub(crate) fn is_open(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|node| node.handles > 0)
