@@ -1,0 +1,107 @@
+//! What the keeper knows, and how it comes to know it.
+
+use super::{
+    ActivityError, AgentView, Decision, Ended, Instant, Keeper, KeeperError, KeeperStatus, Letter, Look,
+    Phase, Session, Status, seconds, sessions_hold,
+};
+
+impl Keeper {
+    pub(super) fn status(&self) -> KeeperStatus {
+        let clients = self.clients().cloned().collect();
+        if matches!(self.phase, Phase::Stopping) {
+            return KeeperStatus { clients, reason: "stopping".into(), stops_in_secs: Some(0) };
+        }
+        let (reason, stops_in_secs) = match self.decide() {
+            Decision::Hold(reason) => (reason.to_string(), None),
+            Decision::StopAt(at, note) => {
+                let left = seconds(at.saturating_duration_since(Instant::now()));
+                (format!("stops in {left} s{note}"), Some(left))
+            }
+            Decision::Stop(note) => (format!("stops now{note}"), Some(0)),
+        };
+        KeeperStatus { clients, reason, stops_in_secs }
+    }
+
+    /// The last client has left. What the agent said before is about another time.
+    pub(super) fn become_idle(&mut self) {
+        let now = Instant::now();
+        self.idle_since = now;
+        self.agent = AgentView::NoAnswer { since: now, error: None };
+        self.round += 1;
+        self.next_ask = now;
+    }
+
+    /// `Some` when there is nothing left to do.
+    pub(super) fn read(&mut self, letter: Letter) -> Result<Option<Ended>, KeeperError> {
+        match letter {
+            Letter::Sessions(round, answer) => self.read_sessions(round, answer),
+            Letter::Sandbox(round, look) => return Ok(self.read_look(round, look)),
+            Letter::Stopped(Ok(outcome)) => return Ok(Some(Ended::Stopped(outcome))),
+            Letter::Stopped(Err(source)) => {
+                return Err(KeeperError::Stop { name: self.config.sandbox.clone(), source });
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_sessions(&mut self, round: u64, answer: Result<Vec<Session>, ActivityError>) {
+        let now = Instant::now();
+        self.asking = false;
+        if round != self.round {
+            // Asked before the last client came or left: ask again at once.
+            self.next_ask = now;
+            return;
+        }
+        self.next_ask = now + self.config.timing.ask_every;
+        match answer {
+            Ok(sessions) => {
+                if sessions_hold(&sessions, self.config.auto_stop_max_session_retries).is_err() {
+                    self.idle_since = now;
+                }
+                self.agent = AgentView::Sessions(sessions);
+            }
+            Err(ActivityError(error)) => {
+                let since = match self.agent {
+                    AgentView::NoAnswer { since, .. } => since,
+                    AgentView::Sessions(_) => now,
+                };
+                self.agent = AgentView::NoAnswer { since, error: Some(error) };
+            }
+        }
+    }
+
+    fn read_look(&mut self, round: u64, look: sandbox_runtime::Result<Look>) -> Option<Ended> {
+        let now = Instant::now();
+        self.looking = false;
+        self.next_look = now + self.config.timing.check_every;
+        if matches!(self.phase, Phase::Stopping) {
+            return None;
+        }
+        match look {
+            Ok(Some((status, boot))) if !status.is_at_rest() => {
+                if status == Status::Running && boot != self.boot {
+                    self.keep_new_boot(boot);
+                }
+            }
+            // A client came since the question was asked; it may have started the sandbox again.
+            Ok(_) if round != self.round => self.next_look = now,
+            Ok(_) => return Some(Ended::NothingToKeep),
+            Err(error) => self.journal.write(&format!("cannot look at the sandbox: {error}")),
+        }
+        None
+    }
+
+    /// Stopped and started by someone else between two looks.
+    fn keep_new_boot(&mut self, boot: Option<String>) {
+        match self.runtime.hold(&self.config.sandbox) {
+            Ok(hold) => {
+                self.journal.write("the sandbox was started anew");
+                self.hold = hold;
+                self.boot = boot;
+                self.idle_since = Instant::now();
+            }
+            // Gone again: the next look tells.
+            Err(error) => self.journal.write(&format!("cannot hold the sandbox: {error}")),
+        }
+    }
+}
