@@ -28,7 +28,7 @@ pub(crate) fn load(context: &Context<'_>, request: &BuildRequest, image: &Engine
         return Ok(());
     }
     let mut step = context.reporter.begin("loading the image");
-    let mut archive = context.images.archive(context, request, image)?;
+    let mut archive = context.images.archive(context, request)?;
     let info =
         context.runtime.load_image(&reference, &image.digest, archive.as_mut(), &mut |done, total| {
             step.progress(done, total);

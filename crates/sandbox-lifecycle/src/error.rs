@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use sandbox_image::ImageError;
 use sandbox_model::{AgentName, SandboxName, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
@@ -16,7 +17,7 @@ pub enum LifecycleError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     #[error("the runner image could not be made ready")]
-    Image(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Image(#[from] ImageError),
     #[error("the checkout {0} is gone")]
     CheckoutGone(PathBuf),
     /// Paused, or a status this version does not know: protected.

@@ -2,22 +2,21 @@
 
 use std::io::Read;
 
-use sandbox_model::Digest;
-use sandbox_runtime::RuntimeError;
+use sandbox_agents::profile;
+use sandbox_image::{ClientSettings, EngineSettings, EnsureInput, Events, RenderInput};
+use sandbox_model::{AgentRecipe, Digest};
 
-use crate::{BuildRequest, Context, LifecycleError, Result};
+use crate::{BuildRequest, Context, Reporter, Result, Step};
 
 /// An image that an engine has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineImage {
     pub digest: Digest,
-    /// The id of what it was built from; see [`Images::content_id`].
-    pub content_id: String,
     /// It was built just now.
     pub built: bool,
 }
 
-/// The image room behind a seam, so that the rules of `up` can be shown without an engine.
+/// The image room behind a seam, so that the rules of [`crate::up`] can be shown without an engine.
 pub trait Images: Send + Sync {
     /// The id of everything that decides the image's content. Contacts no engine; costs milliseconds.
     fn content_id(&self, context: &Context<'_>, request: &BuildRequest) -> Result<String>;
@@ -26,37 +25,121 @@ pub trait Images: Send + Sync {
     fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage>;
 
     /// The image as a docker archive.
-    fn archive(
-        &self,
-        context: &Context<'_>,
-        request: &BuildRequest,
-        image: &EngineImage,
-    ) -> Result<Box<dyn Read>>;
+    fn archive(&self, context: &Context<'_>, request: &BuildRequest) -> Result<Box<dyn Read>>;
 }
 
 /// The image engines of this machine.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EngineImages;
+#[derive(Debug, Clone, Default)]
+pub struct EngineImages {
+    /// What the host's own clients are told about proxies and package sources.
+    pub client: ClientSettings,
+    /// docker's network for `RUN`, such as `host`; unset leaves it to docker.
+    pub docker_network: Option<String>,
+}
 
-impl Images for EngineImages {
-    fn content_id(&self, _context: &Context<'_>, request: &BuildRequest) -> Result<String> {
-        Err(unavailable(request))
+impl EngineImages {
+    fn render<'a>(
+        &'a self,
+        context: &Context<'_>,
+        request: &'a BuildRequest,
+        recipe: &'a AgentRecipe,
+    ) -> RenderInput<'a> {
+        RenderInput {
+            project_dir: &request.project.config_dir,
+            base: &request.image.base,
+            recipe,
+            host_ca: request.image.host_ca,
+            client: &self.client,
+            uid: context.identity.uid,
+            gid: context.identity.gid,
+        }
     }
 
-    fn ensure(&self, _context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
-        Err(unavailable(request))
-    }
-
-    fn archive(
+    fn engine(
         &self,
-        _context: &Context<'_>,
+        context: &Context<'_>,
         request: &BuildRequest,
-        _image: &EngineImage,
-    ) -> Result<Box<dyn Read>> {
-        Err(unavailable(request))
+    ) -> Result<Box<dyn sandbox_image::Engine>> {
+        let settings = EngineSettings {
+            dir: context.layout.engine(),
+            runtime_dir: self.client.runtime_dir.clone(),
+            docker_network: self.docker_network.clone(),
+        };
+        Ok(sandbox_image::find(request.image.engine, &settings)?)
     }
 }
 
-fn unavailable(request: &BuildRequest) -> LifecycleError {
-    LifecycleError::Runtime(RuntimeError::NoSuchImage(request.reference()))
+impl Images for EngineImages {
+    fn content_id(&self, context: &Context<'_>, request: &BuildRequest) -> Result<String> {
+        let recipe = recipe(request);
+        Ok(sandbox_image::render(&self.render(context, request, &recipe))?.dockerfile_id)
+    }
+
+    fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
+        let engine = self.engine(context, request)?;
+        context.reporter.verbose(&format!("the image engine is {}", engine.name()));
+        let recipe = recipe(request);
+        let input = EnsureInput {
+            layout: &context.layout,
+            checkout: &request.project.checkout,
+            render: self.render(context, request, &recipe),
+            force: request.rebuild,
+        };
+        let mut progress = Progress { reporter: context.reporter, step: None };
+        let image = sandbox_image::ensure(engine.as_ref(), &input, &mut progress)?;
+        progress.finish();
+        Ok(EngineImage { digest: image.digest, built: image.built })
+    }
+
+    fn archive(&self, context: &Context<'_>, request: &BuildRequest) -> Result<Box<dyn Read>> {
+        let engine = self.engine(context, request)?;
+        Ok(Box::new(engine.save(request.reference().as_str())?))
+    }
+}
+
+/// The Dockerfile that an image would be built from. Contacts no engine.
+pub fn dockerfile(context: &Context<'_>, images: &EngineImages, request: &BuildRequest) -> Result<String> {
+    let recipe = recipe(request);
+    Ok(sandbox_image::render(&images.render(context, request, &recipe))?.dockerfile)
+}
+
+fn recipe(request: &BuildRequest) -> AgentRecipe {
+    profile(request.agent).recipe(request.agent_version.clone())
+}
+
+/// What a build says, as steps.
+struct Progress<'a> {
+    reporter: &'a dyn Reporter,
+    step: Option<Box<dyn Step + 'a>>,
+}
+
+impl Progress<'_> {
+    fn finish(&mut self) {
+        if let Some(step) = self.step.take() {
+            step.finish(None);
+        }
+    }
+}
+
+impl Events for Progress<'_> {
+    fn stage(&mut self, text: &str) {
+        self.finish();
+        self.step = Some(self.reporter.begin(text));
+    }
+
+    fn step(&mut self, instruction: &sandbox_image::Step) {
+        let Some(step) = &mut self.step else { return };
+        if let Some((position, count)) = instruction.position {
+            step.progress(position.into(), Some(count.into()));
+        }
+        step.detail(&instruction.text);
+    }
+
+    fn log(&mut self, line: &str) {
+        self.reporter.verbose(line);
+    }
+
+    fn waiting(&mut self, holder: &str) {
+        self.stage(&format!("waiting for {holder}"));
+    }
 }

@@ -1,8 +1,24 @@
-use crate::{Context, Ended, LifecycleError, Result, Target};
+use crate::locks::boot_lock;
+use crate::stop::{look, remove_with_state};
+use crate::{Context, Ended, Result, Target};
 
 /// Powers a sandbox off at once; its disks may be left as a power cut leaves them. `remove_state` as in
 /// [`crate::stop`]. Harmless when there is none.
+///
+/// Waits for nobody: a boot that hangs is what it is for. Only the removal takes its turn.
 pub fn kill(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {
-    context.reporter.verbose(&format!("killing {} ({remove_state})", target.name()));
-    Err(LifecycleError::NoSuchSandbox(target.name()))
+    let name = target.name();
+    let mut ended = look(context, &name)?;
+    if ended.was_running {
+        context.runtime.kill(&name)?;
+    }
+    if remove_state {
+        let _lock = boot_lock(context, target, "kill")?;
+        // Whoever waited for the boot may have started it again meanwhile.
+        if look(context, &name)?.was_running {
+            context.runtime.kill(&name)?;
+        }
+        ended.removed = remove_with_state(context, target)? || ended.existed;
+    }
+    Ok(ended)
 }

@@ -11,15 +11,18 @@
 //! Up ─► provision ─► ensure_daemon ─► agent_command ─► Runtime::exec (the program owns the terminal)
 //! ```
 
+mod activity;
 mod build;
 mod command;
 mod context;
 mod daemon;
 mod error;
+mod home_volume;
 mod images;
+mod keeper;
 mod kill;
-mod lease;
 mod list;
+mod locks;
 mod logs;
 mod provision;
 mod remove;
@@ -28,19 +31,20 @@ mod stop;
 mod target;
 mod up;
 
+pub use activity::agent_activity;
 pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};
 pub use context::{Context, Identity, Reporter, Silent, Step};
 pub use daemon::{Daemon, ensure_daemon};
 pub use error::{LifecycleError, Result};
-pub use images::{EngineImage, EngineImages, Images};
+pub use images::{EngineImage, EngineImages, Images, dockerfile};
 pub use kill::kill;
-pub use lease::Lease;
 pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
 pub use provision::{Provisioned, provision};
 pub use remove::{Removed, remove};
 pub use request::{BuildRequest, ImageSettings, Project, SandboxSettings, UpRequest};
+pub use sandbox_keeper::Lease;
 pub use stop::{Ended, keeper_status, stop};
 pub use target::Target;
 pub use up::{Up, up};

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use sandbox_model::Status;
-use sandbox_runtime::BrokenRecord;
+use sandbox_model::{Status, labels};
+use sandbox_runtime::{BrokenRecord, SandboxInfo};
 use sandbox_wire::KeeperStatus;
 
-use crate::{Context, Result};
+use crate::{Context, Result, Target, keeper_status};
 
 /// Which sandboxes to list. All conditions must hold.
 #[derive(Debug, Clone, Default)]
@@ -44,9 +44,80 @@ pub struct Listing {
     pub broken: Vec<BrokenRecord>,
 }
 
-/// The sandboxes of this user.
+/// The sandboxes of this user. A broken record is a row of its own and fails nothing.
 pub fn list(context: &Context<'_>, filter: &ListFilter) -> Result<Listing> {
-    let _ = filter;
     let list = context.runtime.list()?;
-    Ok(Listing { rows: Vec::new(), broken: list.broken })
+    let mut sandboxes: Vec<SandboxInfo> =
+        list.sandboxes.into_iter().filter(|info| matches(filter, info)).collect();
+    sandboxes.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.spec.name.cmp(&b.spec.name)));
+    if filter.limit > 0 {
+        sandboxes.truncate(filter.limit);
+    }
+    let rows = sandboxes.into_iter().map(|info| row(context, info, filter.ask_keepers)).collect();
+    Ok(Listing { rows, broken: list.broken })
+}
+
+fn matches(filter: &ListFilter, info: &SandboxInfo) -> bool {
+    let status = match (filter.running, filter.stopped) {
+        (true, _) => info.status == Status::Running,
+        (false, true) => info.status == Status::Stopped,
+        (false, false) => true,
+    };
+    status && filter.labels.iter().all(|(key, value)| label(info, key) == Some(value))
+}
+
+/// A key without a dot is one of ours.
+fn label<'a>(info: &'a SandboxInfo, key: &str) -> Option<&'a String> {
+    let labels = &info.spec.labels;
+    if key.contains('.') { labels.get(key) } else { labels.get(&format!("{}{key}", labels::PREFIX)) }
+}
+
+fn row(context: &Context<'_>, info: SandboxInfo, ask_keepers: bool) -> Row {
+    let target = Target::of(&info.spec).filter(|_| ask_keepers && info.status == Status::Running);
+    Row {
+        keeper: target.and_then(|target| keeper_status(context, &target)),
+        name: info.spec.name.to_string(),
+        image: info.spec.image.to_string(),
+        status: info.status,
+        created: info.created,
+        updated: info.updated,
+        labels: info.spec.labels,
+        problem: info.problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::up::spec::tests::example;
+
+    fn info(status: Status) -> SandboxInfo {
+        SandboxInfo { spec: example(), status, created: 1, updated: 1, problem: None }
+    }
+
+    fn by_label(key: &str, value: &str) -> bool {
+        let filter = ListFilter { labels: vec![(key.into(), value.into())], ..ListFilter::default() };
+        matches(&filter, &info(Status::Running))
+    }
+
+    #[test]
+    fn labels_have_short_and_long_names() {
+        assert!(by_label("agent", "opencode"));
+        assert!(by_label("org.agents-sandbox.agent", "opencode"));
+        assert!(!by_label("agent", "pi"));
+        assert!(!by_label("project", "opencode"));
+    }
+
+    #[test]
+    fn running_wins_over_stopped_and_both_are_exact() {
+        let shown = |running, stopped, status| {
+            matches(&ListFilter { running, stopped, ..ListFilter::default() }, &info(status))
+        };
+        assert!(shown(true, true, Status::Running));
+        assert!(!shown(true, true, Status::Stopped));
+        assert!(shown(false, true, Status::Stopped));
+        assert!(!shown(false, true, Status::Crashed));
+        assert!(!shown(true, false, Status::Starting));
+        assert!(shown(false, false, Status::Crashed));
+    }
 }

@@ -14,5 +14,7 @@ pub struct Log {
 /// The logs of a sandbox: the runtime's own and the keeper's.
 pub fn logs(context: &Context<'_>, target: &Target) -> Result<Vec<Log>> {
     let runtime = context.runtime.logs(&target.name())?;
-    Ok(runtime.into_iter().map(|log| Log { name: log.name, path: log.path }).collect())
+    let keeper = context.layout.sandbox_state(&target.checkout, target.agent).keeper();
+    let logs = runtime.into_iter().map(|log| Log { name: log.name, path: log.path });
+    Ok(logs.chain([Log { name: "keeper", path: keeper.log }]).collect())
 }

@@ -1,6 +1,9 @@
 use sandbox_model::SandboxName;
+use sandbox_runtime::RuntimeError;
 
-use crate::{Context, LifecycleError, Result};
+use crate::locks::boot_lock;
+use crate::stop::{GRACE, look};
+use crate::{Context, LifecycleError, Result, Target};
 
 /// What became of a sandbox that was to be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +16,29 @@ pub struct Removed {
 /// again with the same home.
 ///
 /// A running one is an error ([`LifecycleError::Running`]) unless `force`, which stops it first. A name
-/// that does not exist is [`LifecycleError::NoSuchSandbox`].
+/// that does not exist is [`LifecycleError::NoSuchSandbox`]. One whose record is broken can be removed.
 pub fn remove(context: &Context<'_>, name: &SandboxName, force: bool) -> Result<Removed> {
-    context.reporter.verbose(&format!("removing {name} ({force})"));
-    Err(LifecycleError::NoSuchSandbox(name.clone()))
+    let target = match context.runtime.inspect(name) {
+        Ok(Some(info)) => Target::of(&info.spec).or_else(|| Target::from_name(name)),
+        Ok(None) => return Err(LifecycleError::NoSuchSandbox(name.clone())),
+        Err(RuntimeError::BadRecord { .. }) => Target::from_name(name),
+        Err(error) => return Err(error.into()),
+    };
+    let _lock = target.map(|target| boot_lock(context, &target, "remove")).transpose()?;
+    let was_running = match look(context, name) {
+        Ok(found) => found.was_running,
+        // Nobody can say what it does; the runtime refuses if it runs.
+        Err(LifecycleError::Runtime(RuntimeError::BadRecord { .. })) => false,
+        Err(error) => return Err(error),
+    };
+    if was_running && !force {
+        return Err(LifecycleError::Running(name.clone()));
+    }
+    if was_running {
+        let step = context.reporter.begin("stopping the sandbox");
+        context.runtime.stop(name, GRACE)?;
+        step.finish(None);
+    }
+    context.runtime.remove(name)?;
+    Ok(Removed { was_running })
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting};
 use sandbox_model::{AgentName, ByteSize, CheckoutSlug, ImageRef, NetworkPolicy, RepoSlug, Resources};
 
 use crate::Target;
@@ -39,13 +40,9 @@ pub struct SandboxSettings {
 /// How the runner image is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageSettings {
-    /// `docker`, `podman` or `buildah`; `None` takes the first that works.
-    pub engine: Option<String>,
-    /// `auto`, an image reference, or `bootstrap:SUITE`; `None` is `auto`.
-    pub base: Option<String>,
-    /// Whether the host's CA certificates are trusted in the build and in the guest; `None` decides by
-    /// whether the host has any of its own.
-    pub host_ca: Option<bool>,
+    pub engine: EngineSetting,
+    pub base: BaseSetting,
+    pub host_ca: HostCaSetting,
 }
 
 /// One wish for a runner image.

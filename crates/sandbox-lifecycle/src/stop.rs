@@ -1,6 +1,15 @@
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use sandbox_model::SandboxName;
+use sandbox_runtime::StopOutcome;
 use sandbox_wire::KeeperStatus;
 
-use crate::{Context, LifecycleError, Result, Target};
+use crate::locks::boot_lock;
+use crate::{Context, Result, Target};
+
+/// How long the guest has to end its processes.
+pub(crate) const GRACE: Duration = Duration::from_secs(20);
 
 /// What became of a sandbox that was to be stopped or killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,12 +27,50 @@ pub struct Ended {
 /// Stops a sandbox gracefully. `remove_state` also removes the sandbox and its record, also when it was at
 /// rest already; the home volume stays. Harmless when there is none.
 pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {
-    context.reporter.verbose(&format!("stopping {} ({remove_state})", target.name()));
-    Err(LifecycleError::NoSuchSandbox(target.name()))
+    let _lock = boot_lock(context, target, "stop")?;
+    let name = target.name();
+    let mut ended = look(context, &name)?;
+    if ended.was_running {
+        let step = context.reporter.begin("stopping the sandbox");
+        let outcome = context.runtime.stop(&name, GRACE)?;
+        ended.was_running = outcome != StopOutcome::AlreadyAtRest;
+        ended.forced = outcome == StopOutcome::Forced;
+        step.finish(ended.forced.then_some("it did not end in time and was powered off"));
+    }
+    if remove_state {
+        ended.removed = remove_with_state(context, target)? || ended.existed;
+    }
+    Ok(ended)
+}
+
+pub(crate) fn look(context: &Context<'_>, name: &SandboxName) -> Result<Ended> {
+    let info = context.runtime.inspect(name)?;
+    Ok(Ended {
+        existed: info.is_some(),
+        was_running: info.is_some_and(|info| !info.status.is_at_rest()),
+        forced: false,
+        removed: false,
+    })
+}
+
+/// Removes the sandbox at rest, and what is recorded of it; says whether there was a record. The caller
+/// holds the boot lock. The home volume becomes nobody's.
+pub(crate) fn remove_with_state(context: &Context<'_>, target: &Target) -> Result<bool> {
+    context.runtime.remove(&target.name())?;
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let mut recorded = false;
+    for path in [files.daemon(), files.state()] {
+        match fs_err::remove_file(path) {
+            Ok(()) => recorded = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(recorded)
 }
 
 /// What the keeper says about a sandbox; `None` when no keeper answers.
 pub fn keeper_status(context: &Context<'_>, target: &Target) -> Option<KeeperStatus> {
-    context.reporter.verbose(&format!("asking the keeper of {}", target.name()));
-    None
+    let files = context.layout.sandbox_state(&target.checkout, target.agent).keeper();
+    sandbox_keeper::status(&files).ok().flatten()
 }

@@ -1,4 +1,4 @@
-use sandbox_model::{AgentName, CheckoutSlug, SandboxName};
+use sandbox_model::{AgentName, CheckoutSlug, SandboxName, SandboxSpec, labels};
 
 /// Which sandbox: one checkout and one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,5 +10,45 @@ pub struct Target {
 impl Target {
     pub fn name(&self) -> SandboxName {
         SandboxName::new(&self.checkout, self.agent)
+    }
+
+    /// Taken from a sandbox's labels; `None` for one that is not ours.
+    pub fn of(spec: &SandboxSpec) -> Option<Self> {
+        let label = |key: &str| spec.labels.get(key).map(String::as_str);
+        let checkout = label(labels::CHECKOUT)?.parse().ok()?;
+        let agent = label(labels::AGENT)?.parse().ok()?;
+        Some(Self { checkout, agent })
+    }
+
+    /// Taken from a name alone, where there is no record to ask: `<checkout-slug>-<agent>`.
+    pub fn from_name(name: &SandboxName) -> Option<Self> {
+        AgentName::ALL.into_iter().find_map(|agent| {
+            let checkout = name.as_str().strip_suffix(agent.as_str())?.strip_suffix('-')?.parse().ok()?;
+            Some(Self { checkout, agent })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gives_its_parts_back() {
+        let checkout: CheckoutSlug = "my-claude-4chyvv5c1qh507".parse().unwrap();
+        for agent in AgentName::ALL {
+            let target = Target { checkout: checkout.clone(), agent };
+            assert_eq!(Target::from_name(&target.name()), Some(target));
+        }
+        assert_eq!(Target::from_name(&"some-other-thing".parse().unwrap()), None);
+        assert_eq!(Target::from_name(&"opencode".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn labels_are_believed_only_when_they_can_be_names() {
+        let mut spec = crate::up::spec::tests::example();
+        assert_eq!(Target::of(&spec).map(|target| target.name()), Some(spec.name.clone()));
+        spec.labels.insert(labels::CHECKOUT.into(), "../../x".into());
+        assert_eq!(Target::of(&spec), None);
     }
 }

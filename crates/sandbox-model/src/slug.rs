@@ -1,9 +1,12 @@
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
 use num_bigint::BigUint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::InvalidName;
 
 /// `<folder>-<hash of the git common directory>`: one checkout with the worktrees inside it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,6 +24,24 @@ impl CheckoutSlug {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl FromStr for CheckoutSlug {
+    type Err = InvalidName;
+
+    /// Takes a slug back from a label or a folder's name.
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let rule = "it must have lower-case letters, digits and dashes, and start with a letter or digit";
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let good = text.len() <= 64
+            && text.bytes().next().is_some_and(plain)
+            && text.bytes().all(|b| plain(b) || b == b'-');
+        if good {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidName { what: "checkout", name: text.into(), rule })
+        }
     }
 }
 
@@ -92,6 +113,15 @@ mod tests {
             ("/home/u/myproject", "q2isgns75ygz1l"),
         ] {
             assert_eq!(hash_part(input.as_bytes()), hash, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_slug_is_taken_back_and_nothing_else() {
+        let slug = CheckoutSlug::new("My Project", Path::new("/home/u/myproject/.git"));
+        assert_eq!(slug.as_str().parse(), Ok(slug));
+        for text in ["", "-a", "../a", "A", "a/b", "a b"] {
+            assert!(text.parse::<CheckoutSlug>().is_err(), "{text}");
         }
     }
 

@@ -1,7 +1,20 @@
-use sandbox_model::{AgentName, SandboxName};
-use sandbox_runtime::RuntimeError;
+//! Bringing a sandbox up.
+
+mod attach;
+mod guest;
+mod plan;
+mod prepare;
+pub(crate) mod spec;
+
+use std::time::{Duration, Instant};
+
+use sandbox_keeper::Draining;
+use sandbox_model::{AgentName, SandboxName, Status};
 
 use crate::{Context, Lease, LifecycleError, Result, UpRequest};
+
+/// A stop takes seconds; one that takes longer than this is stuck.
+const STOP_DEADLINE: Duration = Duration::from_mins(2);
 
 /// A running sandbox that stays up for as long as this value lives.
 #[derive(Debug)]
@@ -19,13 +32,43 @@ pub struct Up {
     pub emulated: bool,
 }
 
+/// Where one try led.
+enum Outcome {
+    Up(Up),
+    /// The keeper is stopping it.
+    Stopping(Draining),
+    /// Someone else is stopping it, or it went away between two looks.
+    Unsettled,
+}
+
 /// Brings the sandbox of a checkout and agent up and attaches to it.
 ///
 /// Makes what is missing (image, home volume, sandbox), boots it, and starts its keeper. Any number of
 /// calls at once, from any number of processes, end with one sandbox. Blocks for as long as it takes;
 /// progress goes to the context's reporter.
 pub fn up(context: &Context<'_>, request: &UpRequest) -> Result<Up> {
-    let name = request.target().name();
-    context.reporter.verbose(&format!("bringing up {name}"));
-    Err(LifecycleError::Runtime(RuntimeError::NoSuchSandbox(name)))
+    let mut request = request.clone();
+    let mut booted = false;
+    let deadline = Instant::now() + STOP_DEADLINE;
+    let content_id = context.images.content_id(context, &request.build_request())?;
+    loop {
+        let outcome = match attach::attach(context, &request, &content_id)? {
+            Some(outcome) => outcome,
+            None => prepare::prepare(context, &mut request, &content_id, &mut booted)?,
+        };
+        match outcome {
+            Outcome::Up(up) => return Ok(Up { started: booted, ..up }),
+            Outcome::Stopping(keeper) => {
+                let step = context.reporter.begin("waiting for the sandbox to stop");
+                keeper.wait();
+                step.finish(None);
+            }
+            Outcome::Unsettled if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+            Outcome::Unsettled => {
+                let name = request.target().name();
+                let status = context.runtime.inspect(&name)?.map_or(Status::Created, |info| info.status);
+                return Err(LifecycleError::NotUsable { name, status });
+            }
+        }
+    }
 }

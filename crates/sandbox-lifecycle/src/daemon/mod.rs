@@ -1,0 +1,129 @@
+//! The agent's server inside the guest: one per boot, started by whoever needs it first.
+
+mod process;
+
+use std::time::{Duration, Instant};
+
+use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health, profile};
+use sandbox_state::{DaemonRecord, SandboxFiles, read_record, write_record};
+
+use crate::locks::boot_lock;
+use crate::{Context, LifecycleError, Result, Up, UpRequest};
+
+use process::Process;
+
+/// Emulated, on a busy machine, a server has been seen to take 50 s.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// For one request. A server that boots never answers, so this is how long such a request is held.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often the process itself is looked at while its port does not answer.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// How to reach the agent's server inside the guest. Valid for one boot.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Daemon {
+    /// On the guest's loopback.
+    pub port: u16,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Daemon").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// Makes sure that the agent's server answers, starting it where it does not. `None` for an agent that has
+/// no server.
+///
+/// Blocks up to two minutes; the time passed shows as the step's progress, in seconds.
+pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<Option<Daemon>> {
+    let Some(daemon) = &profile(request.agent).daemon else { return Ok(None) };
+    let target = request.target();
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let waiter = Waiter { context, up, profile: daemon };
+    if let Some(record) = recorded(&files, up)?
+        && waiter.healthy(&record).is_ok()
+    {
+        return Ok(Some(reachable(&record)));
+    }
+    let _lock = boot_lock(context, &target, request.verb)?;
+    let process = Process::new(context, up, daemon);
+    if let Some(record) = recorded(&files, up)? {
+        // Whoever held the lock has started it, or gave up while it was starting.
+        if waiter.healthy(&record).is_ok() || (process.lives()? && waiter.wait(&process, &record).is_ok()) {
+            return Ok(Some(reachable(&record)));
+        }
+    }
+    process.end()?;
+    let record = DaemonRecord {
+        boot_id: up.boot_id.clone(),
+        port: DAEMON_PORT,
+        password: hex::encode(rand::random::<[u8; 24]>()),
+    };
+    // Recorded first: a server whose password nobody knows would be of no use.
+    write_record(&files.daemon(), &record)?;
+    process.start(&record.password)?;
+    waiter.wait(&process, &record).map_err(|problem| LifecycleError::Daemon {
+        agent: request.agent,
+        seconds: DEADLINE.as_secs(),
+        problem,
+        log: process.log(),
+    })?;
+    Ok(Some(reachable(&record)))
+}
+
+fn recorded(files: &SandboxFiles, up: &Up) -> Result<Option<DaemonRecord>> {
+    Ok(read_record::<DaemonRecord>(&files.daemon())?.filter(|record| record.boot_id == up.boot_id))
+}
+
+fn reachable(record: &DaemonRecord) -> Daemon {
+    Daemon { port: record.port, password: record.password.clone() }
+}
+
+struct Waiter<'a> {
+    context: &'a Context<'a>,
+    up: &'a Up,
+    profile: &'static DaemonProfile,
+}
+
+impl Waiter<'_> {
+    fn healthy(&self, record: &DaemonRecord) -> Result<(), ServerError> {
+        let dial = || self.context.runtime.dial(&self.up.name, record.port);
+        let server = Server::new(self.profile, Box::new(dial), &record.password, PATIENCE);
+        let health = health(&server)?;
+        if health.healthy {
+            return Ok(());
+        }
+        let path = self.profile.health_path.to_string();
+        Err(ServerError::Malformed { path, problem: "it says that it is not healthy".into() })
+    }
+
+    /// Until it answers, ends, or the deadline passes; the error says which, as a sentence.
+    fn wait(&self, process: &Process<'_>, record: &DaemonRecord) -> Result<(), String> {
+        let mut step = self.context.reporter.begin("waiting for the agent's server");
+        let begin = Instant::now();
+        let mut looked = begin;
+        loop {
+            let problem = match self.healthy(record) {
+                Ok(()) => {
+                    step.finish(Some(&format!("{:.1} s", begin.elapsed().as_secs_f32())));
+                    return Ok(());
+                }
+                Err(error) => error.to_string(),
+            };
+            if begin.elapsed() > DEADLINE {
+                return Err(problem);
+            }
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                if !process.lives().map_err(|error| error.to_string())? {
+                    return Err("it ended by itself".into());
+                }
+            }
+            step.progress(begin.elapsed().as_secs(), Some(DEADLINE.as_secs()));
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

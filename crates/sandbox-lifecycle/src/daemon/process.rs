@@ -1,0 +1,115 @@
+//! The server as a process of the guest, reached through commands there.
+
+use std::ffi::OsString;
+
+use sandbox_agents::{DaemonProfile, profile};
+use sandbox_model::ExecSpec;
+use sandbox_runtime::Collected;
+
+use crate::command::script;
+use crate::{Context, Result, Up};
+
+/// The shell's own number is the server's after `exec`. Its output goes to the log, the password stays in
+/// the environment, and `dev`'s login environment is the server's.
+const START: &str = r#"log=$1; shift; echo $$ >"$log.pid"; exec "$@" >>"$log" 2>&1"#;
+
+/// A number that was given to another program meanwhile is not ours to end.
+const LIVES: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline""#;
+
+const END: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline" || exit 0
+kill "$pid"; n=0
+while [ $n -lt 50 ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; n=$((n+1)); done
+kill -KILL "$pid" 2>/dev/null; rm -f "$1.pid""#;
+
+/// Lines of the log that an error carries.
+const LOG_LINES: &str = "40";
+
+pub struct Process<'a> {
+    context: &'a Context<'a>,
+    up: &'a Up,
+    daemon: &'static DaemonProfile,
+}
+
+impl<'a> Process<'a> {
+    pub const fn new(context: &'a Context<'a>, up: &'a Up, daemon: &'static DaemonProfile) -> Self {
+        Self { context, up, daemon }
+    }
+
+    /// Starts it, detached.
+    pub fn start(&self, password: &str) -> Result<()> {
+        let profile = profile(self.up.agent);
+        let mut words: Vec<OsString> = vec![self.daemon.log.into()];
+        words.extend(self.daemon.argv(profile.binary));
+        let mut spec = ExecSpec::new(script(START, words));
+        spec.detach = true;
+        spec.env = profile.environment(false, self.up.emulated);
+        spec.env.push((self.daemon.password_env.into(), password.into()));
+        self.context.runtime.exec(&self.up.name, &spec)?;
+        Ok(())
+    }
+
+    pub fn lives(&self) -> Result<bool> {
+        Ok(self.run(LIVES)?.status.success())
+    }
+
+    /// Ends one that an earlier client left, which may not answer any more. Harmless when there is none.
+    pub fn end(&self) -> Result<()> {
+        self.run(END)?;
+        Ok(())
+    }
+
+    /// The last lines of its log, as far as they can be had.
+    pub fn log(&self) -> String {
+        let spec = ExecSpec::new(["tail", "-n", LOG_LINES, self.daemon.log]);
+        self.context
+            .runtime
+            .exec(&self.up.name, &spec)
+            .and_then(sandbox_runtime::ExecSession::collect)
+            .map(|collected| String::from_utf8_lossy(&collected.stdout).trim_end().to_string())
+            .unwrap_or_default()
+    }
+
+    fn run(&self, text: &str) -> Result<Collected> {
+        let binary = profile(self.up.agent).binary;
+        let spec = ExecSpec::new(["sh", "-c", text, "agents-sandbox", self.daemon.log, binary]);
+        Ok(self.context.runtime.exec(&self.up.name, &spec)?.collect()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn sh(text: &str, log: &str, name: &str) -> bool {
+        let status =
+            Command::new("sh").args(["-c", text, "agents-sandbox", log, name]).stderr(Stdio::null()).status();
+        status.unwrap().success()
+    }
+
+    #[test]
+    fn a_server_is_started_seen_and_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("server.log");
+        let name = log.to_str().unwrap();
+        assert!(!sh(LIVES, name, "sleep"), "before there was one");
+        let words = [name, "sh", "-c", "echo to-log; exec sleep 600"].map(OsString::from).to_vec();
+        let argv = script(START, words);
+        let mut child = Command::new(&argv[0]).args(&argv[1..]).env("HOME", dir.path()).spawn().unwrap();
+        let begin = std::time::Instant::now();
+        while !sh(LIVES, name, "sleep") {
+            assert!(begin.elapsed().as_secs() < 20);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(!sh(LIVES, name, "another-program"));
+        // Another program's number is left alone.
+        assert!(sh(END, name, "another-program"));
+        assert!(child.try_wait().unwrap().is_none());
+        let reaper = std::thread::spawn(move || child.wait().unwrap());
+        sh(END, name, "sleep");
+        assert!(!reaper.join().unwrap().success());
+        assert!(!sh(LIVES, name, "sleep"));
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "to-log\n");
+    }
+}

@@ -1,0 +1,237 @@
+//! Home volumes: one raw, sparse ext4 file each, filled from an image's home. Made under another name and
+//! renamed, so that a volume that exists is a whole one.
+
+use std::fmt::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fs_err as fs;
+use sandbox_model::{Digest, GUEST_HOME, VolumeName};
+use sandbox_state::{ProjectState, Stamp, make_private_dir};
+
+use crate::{Context, LifecycleError, Result, Target};
+
+/// Capacity of a home. The file is sparse: it takes what is in it, and 5 MB.
+const CAPACITY: &str = "64G";
+
+/// The volume that `state` names, or a new one made from the image's home. `owner` is who `dev` is.
+///
+/// Returns its name and file. The caller records the name.
+pub fn ensure(
+    context: &Context<'_>,
+    target: &Target,
+    state: &ProjectState,
+    image: &Digest,
+    owner: (u32, u32),
+) -> Result<(VolumeName, PathBuf)> {
+    if let Some(name) = &state.home_volume {
+        let path = context.layout.volume(name);
+        if path.try_exists()? {
+            return Ok((name.clone(), path));
+        }
+        context.reporter.warning(&format!(
+            "the recorded home volume {name} is gone ({}); making a new one",
+            path.display()
+        ));
+    }
+    let step = context.reporter.begin("making the home volume");
+    let (name, path) = create(context, target, image, owner)?;
+    step.finish(Some(name.as_str()));
+    Ok((name, path))
+}
+
+fn create(
+    context: &Context<'_>,
+    target: &Target,
+    image: &Digest,
+    owner: (u32, u32),
+) -> Result<(VolumeName, PathBuf)> {
+    let volumes = context.layout.volumes();
+    make_private_dir(&volumes)?;
+    let work = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(&volumes)?;
+    let home = work.path().join("home");
+    context.runtime.export_image_dir(image, GUEST_HOME, &home)?;
+    let file = work.path().join("home.ext4");
+    let foreign = give_to(&home, owner)?;
+    make_file_system(&home, &file, owner)?;
+    if foreign {
+        change_owners(&home, &file, owner)?;
+    }
+    fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+    fs::File::open(&file)?.sync_all()?;
+    place(context, target, &file)
+}
+
+/// Gives the finished file its name; two volumes made within one second get different ones.
+fn place(context: &Context<'_>, target: &Target, file: &Path) -> Result<(VolumeName, PathBuf)> {
+    let stamp = Stamp::for_name(Stamp::now());
+    let mut name = VolumeName::new(&target.checkout, target.agent, &stamp);
+    for suffix in 2.. {
+        let problem = |problem: String| LifecycleError::HomeVolume { path: file.into(), problem };
+        let free = name.map_err(|error| problem(error.to_string()))?;
+        let path = context.layout.volume(&free);
+        match std::fs::hard_link(file, &path) {
+            Ok(()) => {
+                fs::File::open(context.layout.volumes())?.sync_all()?;
+                return Ok((free, path));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                name = VolumeName::new(&target.checkout, target.agent, &format!("{stamp}-{suffix}"));
+            }
+            Err(error) => return Err(problem(error.to_string())),
+        }
+    }
+    unreachable!("the loop ends only by returning")
+}
+
+/// Makes everything below `dir` belong to `owner`, as root. Anyone else cannot; then the answer says
+/// whether there is something that belongs to another.
+fn give_to(dir: &Path, owner: (u32, u32)) -> Result<bool> {
+    let root = rustix::process::geteuid().is_root();
+    let mut foreign = false;
+    walk(dir, &mut |path, metadata| {
+        if (metadata.uid(), metadata.gid()) == owner {
+            return Ok(());
+        }
+        foreign = !root;
+        if root {
+            lchown(path, Some(owner.0), Some(owner.1))?;
+            // Changing the owner clears set-id bits; an image's home is kept as it is.
+            if !metadata.is_symlink() {
+                fs::set_permissions(path, metadata.permissions())?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(foreign)
+}
+
+fn walk(
+    path: &Path,
+    visit: &mut dyn FnMut(&Path, &std::fs::Metadata) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            walk(&entry?.path(), visit)?;
+        }
+    }
+    visit(path, &metadata)
+}
+
+fn make_file_system(home: &Path, file: &Path, (uid, gid): (u32, u32)) -> Result<()> {
+    let mut command = Command::new(find("mke2fs")?);
+    // Blocks for root alone would be lost: nothing of root's lives here.
+    command.args(["-q", "-F", "-t", "ext4", "-m", "0", "-J", "size=64", "-L", "home", "-E"]);
+    command.arg(format!("root_owner={uid}:{gid},lazy_itable_init=1,lazy_journal_init=1"));
+    command.arg("-d").arg(home).arg(file).arg(CAPACITY);
+    run(&mut command, file)
+}
+
+/// Sets owners inside the file system, for a caller whose own ids are not `dev`'s.
+fn change_owners(home: &Path, file: &Path, (uid, gid): (u32, u32)) -> Result<()> {
+    let mut script = String::new();
+    walk(home, &mut |path, _| {
+        let inside = path.strip_prefix(home).unwrap_or(path);
+        let Some(inside) = inside.to_str().filter(|inside| !inside.contains(['"', '\n'])) else {
+            let problem =
+                format!("the image's home has a file {} with a name that cannot be set", path.display());
+            return Err(std::io::Error::other(problem));
+        };
+        for (field, id) in [("uid", uid), ("gid", gid)] {
+            writeln!(script, "set_inode_field \"/{inside}\" {field} {id}").map_err(std::io::Error::other)?;
+        }
+        Ok(())
+    })?;
+    let commands = file.with_extension("debugfs");
+    fs::write(&commands, script)?;
+    run(Command::new(find("debugfs")?).arg("-w").arg("-f").arg(&commands).arg(file), file)
+}
+
+/// Tools for file systems are in folders that an ordinary user's PATH often lacks.
+fn find(program: &str) -> Result<PathBuf> {
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&own).collect();
+    folders.extend(["/usr/sbin".into(), "/sbin".into()]);
+    let folders = std::env::join_paths(folders).unwrap_or(own);
+    which::which_in(program, Some(folders), "/").map_err(|error| {
+        sandbox_runtime::RuntimeError::MissingProgram { program: program.into(), problem: error.to_string() }
+            .into()
+    })
+}
+
+fn run(command: &mut Command, file: &Path) -> Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(LifecycleError::HomeVolume {
+        path: file.into(),
+        problem: format!("{}: {}", output.status, said.trim()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(file: &Path, path: &str) -> String {
+        let output = Command::new(find("debugfs").unwrap())
+            .arg("-R")
+            .arg(format!("stat \"{path}\""))
+            .arg(file)
+            .output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let line =
+            text.lines().find(|line| line.contains("User:")).unwrap_or_else(|| panic!("{path}: {text}"));
+        let mut words = line.split_whitespace().skip(1).step_by(2);
+        format!("{}:{}", words.next().unwrap(), words.next().unwrap())
+    }
+
+    #[test]
+    fn a_file_system_holds_the_home_and_belongs_to_dev() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir_all(home.join("a folder")).unwrap();
+        fs::write(home.join("a folder/x"), "1").unwrap();
+        std::os::unix::fs::symlink("/nowhere", home.join("link")).unwrap();
+        let file = dir.path().join("home.ext4");
+        let owner = (4711, 4712);
+        let foreign = give_to(&home, owner).unwrap();
+        make_file_system(&home, &file, owner).unwrap();
+        if foreign {
+            change_owners(&home, &file, owner).unwrap();
+        }
+        for path in ["/", "/a folder", "/a folder/x", "/link"] {
+            assert_eq!(owners(&file, path), "4711:4712", "{path}");
+        }
+        let metadata = fs::metadata(&file).unwrap();
+        assert_eq!(metadata.len(), 64 << 30);
+        assert!(metadata.blocks() * 512 < 16 << 20, "{} blocks", metadata.blocks());
+    }
+
+    #[test]
+    fn owners_are_set_inside_the_file_where_they_cannot_be_set_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir_all(home.join("a folder")).unwrap();
+        fs::write(home.join("a folder/x"), "1").unwrap();
+        let file = dir.path().join("home.ext4");
+        make_file_system(&home, &file, (4711, 4712)).unwrap();
+        assert_ne!(owners(&file, "/a folder/x"), "4711:4712");
+        change_owners(&home, &file, (4711, 4712)).unwrap();
+        assert_eq!(owners(&file, "/a folder/x"), "4711:4712");
+    }
+
+    #[test]
+    fn a_file_system_that_cannot_be_made_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = make_file_system(&dir.path().join("missing"), &dir.path().join("f"), (1, 1)).unwrap_err();
+        assert!(error.to_string().contains("missing"), "{error}");
+    }
+}

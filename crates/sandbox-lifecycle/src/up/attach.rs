@@ -1,0 +1,71 @@
+//! The short way: the sandbox runs as it should, and only a lease is missing. A few milliseconds, without
+//! a lock.
+
+use sandbox_keeper::LeaseOutcome;
+use sandbox_model::Status;
+use sandbox_state::{ProjectState, read_record};
+
+use super::{Outcome, Up, guest, plan};
+use crate::{Context, Lease, Result, UpRequest, keeper};
+
+/// Kind of the fingerprint that says what the sandbox's image was built from.
+pub const IMAGE_FINGERPRINT: &str = "image";
+
+/// `None` when there is more to do than to attach.
+pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> Result<Option<Outcome>> {
+    if request.rebuild {
+        return Ok(None);
+    }
+    let target = request.target();
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let Some(state) = read_record::<ProjectState>(&files.state())? else { return Ok(None) };
+    let (Some(digest), Some(home)) = (state.image_digest, state.home_volume) else { return Ok(None) };
+    if state.fingerprints.get(IMAGE_FINGERPRINT).map(String::as_str) != Some(content_id) {
+        return Ok(None);
+    }
+    let Some(info) = context.runtime.inspect(&target.name())? else { return Ok(None) };
+    if info.status != Status::Running {
+        return Ok(None);
+    }
+    let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
+    let wanted = super::spec::spec(request, digest, context.layout.volume(&home), workspace);
+    match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
+        plan::Plan::Use { pending, .. } => tell_pending(context, &pending, false),
+        _ => return Ok(None),
+    }
+    match keeper::lease(context, request, &files.keeper())? {
+        LeaseOutcome::Leased(lease) => finish(context, request, lease).map(Some),
+        LeaseOutcome::Draining(keeper) => Ok(Some(Outcome::Stopping(keeper))),
+        LeaseOutcome::NoKeeper => Ok(None),
+    }
+}
+
+/// With the lease held nobody stops the sandbox; it may still have stopped just before.
+pub fn finish(context: &Context<'_>, request: &UpRequest, lease: Lease) -> Result<Outcome> {
+    let name = request.target().name();
+    let Some(boot_id) = context.runtime.boot_id(&name)? else { return Ok(Outcome::Unsettled) };
+    Ok(Outcome::Up(Up {
+        emulated: context.runtime.emulated(&name)?,
+        name,
+        agent: request.agent,
+        lease,
+        boot_id,
+        started: false,
+        guest_dir: guest::guest_dir(&request.project.subdir),
+    }))
+}
+
+/// Says which settings the running sandbox does not have yet.
+pub fn tell_pending(context: &Context<'_>, pending: &[&str], made_anew: bool) {
+    if pending.is_empty() {
+        return;
+    }
+    let list = pending.join(", ");
+    if made_anew {
+        context
+            .reporter
+            .warning(&format!("others use the sandbox, so it keeps running as it is; changed since: {list}"));
+    } else {
+        context.reporter.info(&format!("changed settings apply when the sandbox next starts: {list}"));
+    }
+}

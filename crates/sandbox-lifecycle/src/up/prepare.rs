@@ -1,0 +1,148 @@
+//! The long way, under the boot lock: image, home volume, sandbox, boot, keeper.
+
+use sandbox_keeper::LeaseOutcome;
+use sandbox_model::{Digest, SandboxSpec, Status};
+use sandbox_state::{Lock, LockMode, ProjectState, SandboxFiles, read_record, write_record};
+
+use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_pending};
+use super::plan::{Plan, plan};
+use super::{Outcome, guest, spec};
+use crate::locks::boot_lock;
+use crate::{Context, LifecycleError, Result, UpRequest, build, home_volume, keeper, keeper_status};
+
+/// A guest that is stopped to be made anew has this long to end.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// `request.rebuild` is taken back once it is done, and `booted` is set once the sandbox was started, so
+/// that another round does neither again.
+pub fn prepare(
+    context: &Context<'_>,
+    request: &mut UpRequest,
+    content_id: &str,
+    booted: &mut bool,
+) -> Result<Outcome> {
+    let target = request.target();
+    let name = target.name();
+    let lock = boot_lock(context, &target, request.verb)?;
+    // Whoever held the lock may have done all the work.
+    if let Some(outcome) = attach(context, request, content_id)? {
+        return Ok(outcome);
+    }
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
+    // Nobody removes images while one is about to be used.
+    let images = Lock::take(&context.layout.image_store_lock(), LockMode::Shared, request.verb, |holder| {
+        context.reporter.info(&format!("waiting for {holder}, which works on the image store"));
+    })?;
+    let image = image(context, request, &state, content_id)?;
+    request.rebuild = false;
+
+    let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
+    let owner = (workspace.guest_uid, workspace.guest_gid);
+    let (volume, home) = home_volume::ensure(context, &target, &state, &image.digest, owner)?;
+    if state.home_volume.as_ref() != Some(&volume) {
+        state.home_volume = Some(volume);
+        write_record(&files.state(), &state)?;
+    }
+
+    let wanted = spec::spec(request, image.digest.clone(), home, workspace);
+    let existing = context.runtime.inspect(&name)?;
+    let others = existing.as_ref().is_some_and(|info| info.status == Status::Running)
+        && keeper_status(context, &target).is_some_and(|status| !status.clients.is_empty());
+    let plan = plan(existing.as_ref().map(|info| (&info.status, &info.spec)), &wanted, others);
+    context.reporter.verbose(&format!("{name}: {plan:?}"));
+    match &plan {
+        Plan::Wait => return Ok(Outcome::Unsettled),
+        Plan::Refuse => {
+            let status = existing.map_or(Status::Created, |info| info.status);
+            return Err(LifecycleError::NotUsable { name, status });
+        }
+        Plan::Use { pending, made_anew } => tell_pending(context, pending, *made_anew),
+        Plan::Create | Plan::Recreate | Plan::StopAndRecreate | Plan::Update | Plan::Start => {
+            if !settle(context, &plan, &wanted)? {
+                return Ok(Outcome::Unsettled);
+            }
+        }
+    }
+    if !matches!(plan, Plan::Use { made_anew: true, .. }) {
+        record(&files, &mut state, &image)?;
+    }
+    if !matches!(plan, Plan::Use { .. }) {
+        let step = context.reporter.begin("starting the sandbox");
+        // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
+        context.runtime.start(&name)?;
+        step.finish(None);
+        *booted = true;
+    }
+    drop(images);
+    let outcome = keeper::lease_or_start(context, request, &files)?;
+    drop(lock);
+    match outcome {
+        LeaseOutcome::Leased(lease) => finish(context, request, lease),
+        LeaseOutcome::Draining(keeper) => Ok(Outcome::Stopping(keeper)),
+        LeaseOutcome::NoKeeper => Ok(Outcome::Unsettled),
+    }
+}
+
+/// The image that the sandbox shall have.
+struct Image {
+    digest: Digest,
+    content_id: String,
+}
+
+/// The recorded image where nothing changed and the runtime still has it: no engine is asked then.
+fn image(
+    context: &Context<'_>,
+    request: &UpRequest,
+    state: &ProjectState,
+    content_id: &str,
+) -> Result<Image> {
+    let build = request.build_request();
+    let recorded = state.fingerprints.get(IMAGE_FINGERPRINT).is_some_and(|recorded| recorded == content_id);
+    if let (Some(digest), true, false) = (&state.image_digest, recorded, request.rebuild)
+        && context.runtime.inspect_image(&build.reference())?.is_some_and(|image| image.digest == *digest)
+    {
+        return Ok(Image { digest: digest.clone(), content_id: content_id.into() });
+    }
+    let image = context.images.ensure(context, &build)?;
+    build::load(context, &build, &image)?;
+    Ok(Image { digest: image.digest, content_id: content_id.into() })
+}
+
+/// Makes the sandbox at rest the wanted one. `false` when someone got in between: look again.
+fn settle(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<bool> {
+    let runtime = &context.runtime;
+    if *plan == Plan::StopAndRecreate {
+        let step = context.reporter.begin("stopping the sandbox to make it anew");
+        runtime.stop(&wanted.name, GRACE)?;
+        step.finish(None);
+    }
+    if matches!(plan, Plan::Recreate | Plan::StopAndRecreate) {
+        runtime.remove(&wanted.name)?;
+    }
+    let outcome = match plan {
+        Plan::Create | Plan::Recreate | Plan::StopAndRecreate => {
+            context.reporter.verbose("making the sandbox");
+            runtime.create(wanted)
+        }
+        Plan::Update => runtime.update(wanted),
+        _ => Ok(()),
+    };
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(sandbox_runtime::RuntimeError::Exists(_) | sandbox_runtime::RuntimeError::WrongStatus { .. }) => {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn record(files: &SandboxFiles, state: &mut ProjectState, image: &Image) -> Result<()> {
+    let before = state.clone();
+    state.image_digest = Some(image.digest.clone());
+    state.fingerprints.insert(IMAGE_FINGERPRINT.into(), image.content_id.clone());
+    if *state != before {
+        write_record(&files.state(), state)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use sandbox_lifecycle::{LifecycleError, ListFilter, keeper_status, kill, list, logs, remove, stop};
+use sandbox_runtime::fake::Faults;
+
+use crate::Case;
+use crate::lab::Lab;
+
+pub const CASES: &[Case] = &[
+    ("stop_keeps_the_state_and_is_harmless_to_repeat", stop_keeps),
+    ("a_forced_stop_removes_the_state_also_at_rest", stop_removes),
+    ("kill_powers_off_at_once", kill_now),
+    ("remove_refuses_a_running_sandbox_and_keeps_its_record", remove_running),
+    ("an_idle_sandbox_stops_and_a_client_that_comes_meanwhile_waits", idle),
+    ("a_broken_record_is_a_row_of_its_own", broken_record),
+    ("the_list_says_what_holds_a_sandbox", holders),
+];
+
+fn stop_keeps() {
+    let lab = Lab::new();
+    let nothing = stop(&lab.context(), &lab.target(), false).unwrap();
+    assert!(!nothing.existed && !nothing.was_running && !nothing.removed);
+    drop(lab.up());
+    let ended = stop(&lab.context(), &lab.target(), false).unwrap();
+    assert!(ended.existed && ended.was_running && !ended.removed);
+    assert_eq!(lab.status(), "stopped");
+    let again = stop(&lab.context(), &lab.target(), false).unwrap();
+    assert!(again.existed && !again.was_running);
+    assert!(lab.state().home_volume.is_some());
+}
+
+fn stop_removes() {
+    let lab = Lab::new();
+    drop(lab.up());
+    let home = lab.home();
+    stop(&lab.context(), &lab.target(), false).unwrap();
+    let ended = stop(&lab.context(), &lab.target(), true).unwrap();
+    assert!(!ended.was_running && ended.removed);
+    assert_eq!((lab.status().as_str(), lab.state().home_volume), ("none", None));
+    assert!(home.is_file(), "a home volume is never removed");
+    // What is recorded goes even where there is no sandbox any more.
+    drop(lab.up());
+    remove(&lab.context(), &lab.name(), true).unwrap();
+    let ended = stop(&lab.context(), &lab.target(), true).unwrap();
+    assert!(!ended.existed && ended.removed && !lab.files().state().exists());
+}
+
+fn kill_now() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let ended = kill(&lab.context(), &lab.target(), false).unwrap();
+    assert!(ended.existed && ended.was_running);
+    assert!(matches!(lab.status().as_str(), "stopped" | "crashed"), "{}", lab.status());
+    drop(up);
+    assert!(lab.up().started);
+    assert!(kill(&lab.context(), &lab.target(), true).unwrap().removed);
+    assert_eq!(lab.status(), "none");
+}
+
+fn remove_running() {
+    let lab = Lab::new();
+    let error = remove(&lab.context(), &lab.name(), false).unwrap_err();
+    assert!(matches!(error, LifecycleError::NoSuchSandbox(_)), "{error:?}");
+    drop(lab.up());
+    let home = lab.home();
+    let error = remove(&lab.context(), &lab.name(), false).unwrap_err();
+    assert!(matches!(error, LifecycleError::Running(_)), "{error:?}");
+    assert_eq!(lab.status(), "running");
+    assert!(remove(&lab.context(), &lab.name(), true).unwrap().was_running);
+    assert_eq!(lab.status(), "none");
+    drop(lab.up());
+    assert_eq!(lab.home(), home, "the next run takes the recorded home");
+}
+
+fn idle() {
+    let lab = Lab::new();
+    lab.set_timeout(Duration::from_millis(300));
+    lab.set_faults(&Faults { stop_millis: 1500, ..Faults::default() });
+    let first = lab.up();
+    let boot = first.boot_id.clone();
+    drop(first);
+    lab.wait_for_status("draining");
+    let second = lab.up();
+    assert!(second.started);
+    assert_ne!(second.boot_id, boot);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(lab.boot_id(), Some(second.boot_id), "a held sandbox stays");
+}
+
+fn broken_record() {
+    let lab = Lab::new();
+    drop(lab.up());
+    stop(&lab.context(), &lab.target(), false).unwrap();
+    std::fs::write(lab.runtime.record_path(&lab.name()), "{").unwrap();
+    let listing = list(&lab.context(), &ListFilter::default()).unwrap();
+    assert_eq!((listing.rows.len(), listing.broken.len()), (0, 1));
+    remove(&lab.context(), &lab.name(), false).unwrap();
+    assert_eq!(list(&lab.context(), &ListFilter::default()).unwrap().broken.len(), 0);
+}
+
+fn holders() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let filter = ListFilter { running: true, ask_keepers: true, ..ListFilter::default() };
+    let listing = list(&lab.context(), &filter).unwrap();
+    assert_eq!(listing.rows[0].name, lab.name().as_str());
+    let keeper = listing.rows[0].keeper.as_ref().unwrap();
+    assert_eq!(keeper.clients.iter().map(|client| client.verb.as_str()).collect::<Vec<_>>(), ["run"]);
+    assert_eq!(keeper_status(&lab.context(), &lab.target()).as_ref(), Some(keeper));
+    let logs = logs(&lab.context(), &lab.target()).unwrap();
+    assert!(logs.iter().any(|log| log.name == "keeper" && log.path.is_file()), "{logs:?}");
+    drop(up);
+}
