@@ -3,14 +3,24 @@ use crate::fields::{entries, unique, unknown};
 use crate::settings::{DIND, KEYS, Settings, Source};
 use crate::tree::{Node, Pair, Tree};
 
-/// Applies a document to the settings of the layers below it. Returns the keys that it sets.
+/// What only the user can say, never a file that whoever works in a sandbox can write: which code runs on
+/// the host and below the guest, and that the user agrees.
+pub(crate) const USERS_OWN: [&str; 3] = ["msb.archive", "qemu.kernel", "yes"];
+
+/// Applies a document to the settings of the layers below it. Returns the keys that it sets. Keys in
+/// `barred` are refused.
 pub(crate) fn apply(
     settings: &mut Settings,
     document: &Node,
     source: &Source<'_>,
+    barred: &[&str],
 ) -> Result<Vec<&'static str>, Refusal> {
     let mut leaves = Vec::new();
     collect(document, "", &mut leaves)?;
+    if let Some((key, node)) = leaves.iter().find(|(key, _)| barred.contains(key)) {
+        let refusal = Refusal::new(node.span.clone(), format!("a project's file cannot set `{key}`"));
+        return Err(refusal.help("set it in your own configuration, or with its variable or flag"));
+    }
     let docker = leaves.iter().any(|(key, _)| *key == "docker");
     for (key, node) in &leaves {
         // The old name is read, so that a mistake in it shows, but the new one wins.

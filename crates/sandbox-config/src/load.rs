@@ -5,6 +5,7 @@ use sandbox_model::RepoSlug;
 use crate::error::{ConfigError, FileError, Refusal, position};
 use crate::file::settings_file;
 use crate::flags::{self, Flags};
+use crate::layer::USERS_OWN;
 use crate::origin::Origin;
 use crate::read::Folders;
 use crate::settings::{DIND, Settings, Source};
@@ -40,7 +41,8 @@ pub struct Loaded {
 /// file for this repository, the project's file, variables, flags.
 ///
 /// Maps merge key by key and lists replace. Fails on a file that cannot be read or parsed, on an unknown
-/// key, and on a value that is no value of its key, whichever layer it is in.
+/// key, and on a value that is no value of its key, whichever layer it is in; and on a project's file that
+/// sets what only the user can say (`yes`, `msb.archive`, `qemu.kernel`).
 pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let home =
         inputs.environment.iter().rev().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
@@ -51,15 +53,15 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let repo_dir = inputs.repo_slug.as_ref().map(|slug| inputs.config_dir.join(slug.as_str()));
     for folder in [Some(inputs.config_dir.as_path()), repo_dir.as_deref()].into_iter().flatten() {
         if let Some(file) = File::read(folder)? {
-            dind |= file.apply(&mut settings, &folders)?.contains(&DIND);
+            dind |= file.apply(&mut settings, &folders, &[])?.contains(&DIND);
         }
     }
     let mut project = None;
     if let Some(file) = inputs.project_dir.as_deref().map(File::read).transpose()?.flatten() {
         let below = settings.clone();
-        dind |= file.apply(&mut settings, &folders)?.contains(&DIND);
+        dind |= file.apply(&mut settings, &folders, &USERS_OWN)?.contains(&DIND);
         let mut alone = Settings::default();
-        file.apply(&mut alone, &folders)?;
+        file.apply(&mut alone, &folders, &USERS_OWN)?;
         project = Some(ProjectLayer::new(file.path, alone, &below));
     }
     let noticed = environment::apply(&mut settings, &inputs.environment, &folders)?;
@@ -89,11 +91,16 @@ impl File {
         }
     }
 
-    fn apply(&self, settings: &mut Settings, folders: &Folders) -> Result<Vec<&'static str>, ConfigError> {
+    fn apply(
+        &self,
+        settings: &mut Settings,
+        folders: &Folders,
+        barred: &[&str],
+    ) -> Result<Vec<&'static str>, ConfigError> {
         let folders = Folders { base: self.path.parent().map(Path::to_path_buf), ..folders.clone() };
         let origin = |offset| Origin::File { path: self.path.clone(), line: position(&self.text, offset).0 };
         let source = Source { folders: &folders, origin: &origin };
-        layer::apply(settings, &self.document, &source)
+        layer::apply(settings, &self.document, &source, barred)
             .map_err(|refusal| refused(&self.path, &self.text, refusal))
     }
 }

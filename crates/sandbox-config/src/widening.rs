@@ -43,7 +43,7 @@ pub struct Widening {
 
 /// What the project's file widens. Whoever works in the sandbox can write that file, so none of this may
 /// take effect before the user has approved it. What the file only tightens, or what concerns nothing
-/// but the sandbox's own size, is not listed.
+/// but the sandbox's own size, is not listed; what only the user can say is refused by [`load`](crate::load).
 pub fn widening(project: &ProjectLayer) -> Vec<Widening> {
     let mut widenings: Vec<Widening> = entries(&project.settings)
         .into_iter()
@@ -68,12 +68,8 @@ fn widens(key: &str, settings: &Settings) -> bool {
         "network.dns-servers" => !settings.network_dns_servers.value.is_empty(),
         "docker" => settings.docker.value,
         "provision-host-config" => settings.provision_host_config.value,
-        // Code that runs on the host or below the guest, or an image that the guest is made of.
-        "msb.archive" => settings.msb_archive.value.is_some(),
-        "qemu.kernel" => settings.qemu_kernel.value.is_some(),
+        // What the guest is made of.
         "image.base" => settings.image_base.value != ImageBase::Auto,
-        // Consent that is the user's to give, also to everything in this list.
-        "yes" => settings.yes.value,
         "upgrade.mode" => matches!(settings.upgrade_mode.value, UpgradeMode::Auto | UpgradeMode::AutoExit),
         // These decide over the sandboxes and homes of every project.
         "auto-prune-age" | "manual-prune-age" | "memory-keep" => true,

@@ -133,7 +133,7 @@ fn an_empty_disk_size_is_the_runtimes_own() {
 #[test]
 fn paths_are_relative_to_their_file_and_absolute_elsewhere() {
     let mut lab = Lab::new();
-    let file = lab.project("config.yaml", "qemu: {kernel: boot/vmlinux}\nmsb: {archive: ~/msb}\n");
+    let file = lab.user("config.yaml", "qemu: {kernel: boot/vmlinux}\nmsb: {archive: ~/msb}\n");
     let settings = lab.load().settings;
     assert_eq!(settings.qemu_kernel.value, Some(file.parent().unwrap().join("boot/vmlinux")));
     assert_eq!(settings.msb_archive.value.as_deref(), Some(Path::new("/home/u/msb")));

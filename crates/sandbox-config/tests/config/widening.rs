@@ -17,23 +17,20 @@ fn widened(user: &str, project: &str) -> Vec<String> {
 
 #[test]
 fn everything_that_widens_is_listed_with_its_text_and_line() {
-    let project = "docker: true\nnetwork:\n  profile: public\n  egress-allow: [a.example]\n  dns-servers: 1.1.1.1\nprovision-host-config: true\nyes: true\nmounts: {/data: /srv}\nhome:\n  .x: {source: x.sh, hook: startup}\nmsb: {archive: m}\nqemu: {kernel: k}\nimage: {base: evil.example/base}\nupgrade: {mode: auto}\nauto-prune-age: 1s\n";
+    let project = "docker: true\nnetwork:\n  profile: public\n  egress-allow: [a.example]\n  dns-servers: 1.1.1.1\nprovision-host-config: true\nmounts: {/data: /srv}\nhome:\n  .x: {source: x.sh, hook: startup}\nimage: {base: evil.example/base}\nupgrade: {mode: auto}\nauto-prune-age: 1s\n";
     assert_eq!(
         widened("", project),
         [
-            "7:yes true",
-            "12:qemu.kernel /project/.agents-sandbox/k",
-            "11:msb.archive /project/.agents-sandbox/m",
-            "13:image.base evil.example/base",
+            "10:image.base evil.example/base",
             "1:docker true",
             "6:provision-host-config true",
             "3:network.profile public",
             "4:network.egress-allow a.example",
             "5:network.dns-servers 1.1.1.1:53",
-            "15:auto-prune-age 1s",
-            "14:upgrade.mode auto",
-            "8:mounts./data /srv",
-            "10:home..x /project/.agents-sandbox/x.sh (run at startup)",
+            "12:auto-prune-age 1s",
+            "11:upgrade.mode auto",
+            "7:mounts./data /srv",
+            "9:home..x /project/.agents-sandbox/x.sh (run at startup)",
         ]
     );
 }
@@ -45,7 +42,7 @@ fn the_old_name_of_docker_widens_too() {
 
 #[test]
 fn what_tightens_or_only_sizes_is_not_listed() {
-    let project = "memory: 8G\ncpus: 2\nagent: pi\ndocker: false\nyes: false\nnetwork: {profile: none, egress-allow: [], egress-deny: [a.example]}\nprovision-host-config: false\nmounts:\n";
+    let project = "memory: 8G\ncpus: 2\nagent: pi\ndocker: false\nnetwork: {profile: none, egress-allow: [], egress-deny: [a.example]}\nprovision-host-config: false\nmounts:\n";
     assert_eq!(widened("network: {profile: public}\ndocker: true\n", project), [] as [String; 0]);
 }
 
@@ -66,4 +63,21 @@ fn a_denial_that_the_projects_list_drops_is_listed() {
         ["0:network.egress-deny no longer denies a.example, b.example"]
     );
     assert_eq!(widened(user, "network: {profile: none}\n"), [] as [String; 0]);
+}
+
+#[test]
+fn a_project_cannot_speak_for_its_user() {
+    for (key, text) in [
+        ("yes", "yes: true\n"),
+        ("qemu.kernel", "qemu: {kernel: k}\n"),
+        ("msb.archive", "msb: {archive: m}\n"),
+    ] {
+        let lab = Lab::new();
+        lab.user("config.yaml", text);
+        lab.repo("config.yaml", text);
+        assert!(lab.load().project.is_none());
+        lab.project("config.yaml", text);
+        let error = lab.error();
+        assert!(error.to_string().ends_with(&format!("a project's file cannot set `{key}`")), "{error}");
+    }
 }
