@@ -1,1 +1,35 @@
-fn main() {}
+//! Chores of this repository that are more than a line of shell: `cargo xtask CHORE`.
+
+// A chore talks to whoever started it, and to nobody else.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod check_rooms;
+mod rooms;
+
+use std::process::ExitCode;
+
+const CHORES: &str = "\
+chores:
+  check-rooms   compare the rooms' real dependencies with the table in ARCHITECTURE.md";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check-rooms"] => check_rooms::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{CHORES}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("usage: cargo xtask CHORE\n{CHORES}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => {
+            eprintln!("error: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}
