@@ -234,6 +234,14 @@ impl Runtime for QemuRuntime {
         }
     }
 
+    fn emulated(&self, name: &SandboxName) -> Result<bool> {
+        let (files, _) = self.existing(name)?;
+        match client::ask(&files, &MachineRequest::State)? {
+            Asked::Answer(_, MachineReply::State(state)) => Ok(state.accel == "tcg"),
+            _ => Ok(false),
+        }
+    }
+
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
         let (files, _) = self.existing(name)?;
         Ok(vec![

@@ -30,7 +30,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let wanted = super::spec::spec(request, digest, context.layout.volume(&home), workspace);
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
-        plan::Plan::Use { pending, .. } => tell_pending(context, &pending, false),
+        plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending, false),
         _ => return Ok(None),
     }
     match keeper::lease(context, request, &files.keeper())? {
@@ -55,8 +55,9 @@ pub fn finish(context: &Context<'_>, request: &UpRequest, lease: Lease) -> Resul
     }))
 }
 
-/// Says which settings the running sandbox does not have yet.
-pub fn tell_pending(context: &Context<'_>, pending: &[&str], made_anew: bool) {
+/// Says which settings the running sandbox does not have yet. Only `run` is where someone may have changed
+/// them on purpose; every other verb takes the sandbox as it is.
+pub fn tell_pending(context: &Context<'_>, request: &UpRequest, pending: &[&str], made_anew: bool) {
     if pending.is_empty() {
         return;
     }
@@ -65,7 +66,12 @@ pub fn tell_pending(context: &Context<'_>, pending: &[&str], made_anew: bool) {
         context
             .reporter
             .warning(&format!("others use the sandbox, so it keeps running as it is; changed since: {list}"));
+        return;
+    }
+    let text = format!("changed settings apply when the sandbox next starts: {list}");
+    if request.verb == "run" {
+        context.reporter.info(&text);
     } else {
-        context.reporter.info(&format!("changed settings apply when the sandbox next starts: {list}"));
+        context.reporter.verbose(&text);
     }
 }

@@ -57,7 +57,7 @@ pub fn prepare(
             let status = existing.map_or(Status::Created, |info| info.status);
             return Err(LifecycleError::NotUsable { name, status });
         }
-        Plan::Use { pending, made_anew } => tell_pending(context, pending, *made_anew),
+        Plan::Use { pending, made_anew } => tell_pending(context, request, pending, *made_anew),
         Plan::Create | Plan::Recreate | Plan::StopAndRecreate | Plan::Update | Plan::Start => {
             if !settle(context, &plan, &wanted)? {
                 return Ok(Outcome::Unsettled);
