@@ -173,6 +173,20 @@ fn a_git_directory_that_may_not_be_read_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_checkout_of_another_user_resolves() {
+    let lab = Lab::new();
+    let root = lab.repository("project");
+    lab.git(&root, &["remote", "add", "origin", ORIGIN]);
+    // Only root can give files away; for an ordinary user this is a checkout of its own.
+    if rustix::process::geteuid().is_root() {
+        for path in [root.clone(), root.join(".git"), root.join(".git/config"), root.join(".git/HEAD")] {
+            std::os::unix::fs::chown(path, Some(12_345), Some(12_345)).unwrap();
+        }
+    }
+    assert_eq!(discover(&root).unwrap().origin.as_deref(), Some(ORIGIN));
+}
+
+#[test]
 fn a_pipe_in_the_place_of_a_file_makes_nobody_wait() {
     let lab = Lab::new();
     let root = lab.repository("project");
