@@ -1,5 +1,6 @@
 //! Becoming the checkout's owner.
 
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -20,7 +21,11 @@ pub(crate) fn become_owner(config: &ShareConfig) -> Result<Acting, ShareError> {
     if actual.is_root() {
         let failed = |source| ShareError::BecomeOwner { uid: config.host_uid, gid: config.host_gid, source };
         let (uid, gid) = (Uid::from_raw(config.host_uid), Gid::from_raw(config.host_gid));
-        set_thread_groups(&[]).map_err(failed)?;
+        // Root of a small user namespace may not drop groups; there are none to gain by staying root.
+        match set_thread_groups(&[]) {
+            Err(Errno::PERM) if uid.is_root() => {}
+            other => other.map_err(failed)?,
+        }
         set_thread_res_gid(gid, gid, gid).map_err(failed)?;
         set_thread_res_uid(uid, uid, uid).map_err(failed)?;
         // A change of user hides the process from its own /proc/self, which the sandbox works with.

@@ -1,0 +1,78 @@
+//! Requests, and the end.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
+
+use crate::guest::{Guest, ROOT};
+use crate::identity::checkout;
+use crate::server::{self, Server, alive, eventually};
+
+fn me() -> (u32, u32) {
+    (geteuid().as_raw(), getegid().as_raw())
+}
+
+pub fn every_request_passes_the_filter() {
+    let dir = checkout(me());
+    let server = Server::start(&server::config(dir.path(), me()));
+    let mut guest = Guest::boot(server.connect(), 1000);
+    guest.exercise();
+    assert!(guest.attributes(ROOT).is_ok());
+}
+
+pub fn the_server_ends_when_the_machine_disconnects() {
+    let dir = checkout(me());
+    let mut server = Server::start(&server::config(dir.path(), me()));
+    let guest = Guest::boot(server.connect(), 0);
+    assert!(server.child.try_wait().unwrap().is_none());
+    drop(guest);
+    assert!(server.wait().success());
+}
+
+/// Starts a server under another process, kills that one, and returns nothing: both processes of the
+/// server must be gone.
+fn kill_the_parent(connected: bool) {
+    let dir = checkout(me());
+    let config = server::config(dir.path(), me());
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .arg(server::PARENT_VERB)
+        .arg(serde_json::to_string(&config).unwrap())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (outer, socket) = line.trim().split_once(' ').unwrap();
+    let outer: u32 = outer.parse().unwrap();
+    eventually("the sandbox is entered", || server::youngest(outer) != outer && server::in_sandbox(outer));
+    let inner = server::youngest(outer);
+    let guest = connected.then(|| Guest::boot(UnixStream::connect(socket).unwrap(), 0));
+    assert!(alive(outer) && alive(inner));
+    kill_process(Pid::from_child(&parent), Signal::KILL).unwrap();
+    parent.wait().unwrap();
+    eventually("both processes end", || !alive(outer) && !alive(inner));
+    drop(guest);
+    std::fs::remove_dir_all(std::path::Path::new(socket).parent().unwrap()).unwrap();
+}
+
+pub fn no_orphan_before_the_machine_connects() {
+    kill_the_parent(false);
+}
+
+pub fn no_orphan_while_serving() {
+    kill_the_parent(true);
+}
+
+/// The process outside is killed: the one inside must not go on alone.
+pub fn the_inner_process_ends_with_the_outer() {
+    let dir = checkout(me());
+    let mut server = Server::start(&server::config(dir.path(), me()));
+    let _guest = Guest::boot(server.connect(), 0);
+    let inner = server.inner();
+    assert_ne!(inner, server.child.id());
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    eventually("the inner process ends", || !alive(inner));
+}
