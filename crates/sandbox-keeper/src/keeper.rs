@@ -284,7 +284,6 @@ impl Keeper {
                 }
             }
         }
-        let had_clients = self.clients().count() > 0;
         let mut index = 0;
         while index < self.connections.len() {
             let mut connection = self.connections.remove(index);
@@ -292,9 +291,6 @@ impl Keeper {
                 self.connections.insert(index, connection);
                 index += 1;
             }
-        }
-        if had_clients && self.clients().count() == 0 {
-            self.become_idle();
         }
     }
 
@@ -306,6 +302,10 @@ impl Keeper {
                 Heard::Gone => {
                     if let Role::Client(info) = &connection.role {
                         self.journal.write(&format!("{} of process {} left", info.verb, info.pid));
+                        // At once: whoever asks next, in this same round, is told of the new state.
+                        if self.clients().count() == 0 {
+                            self.become_idle();
+                        }
                     }
                     return false;
                 }
