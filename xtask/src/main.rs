@@ -3,6 +3,7 @@
 // A chore talks to whoever started it, and to nobody else.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bench_boot;
 mod check_rooms;
 mod rooms;
 
@@ -10,12 +11,18 @@ use std::process::ExitCode;
 
 const CHORES: &str = "\
 chores:
-  check-rooms   compare the rooms' real dependencies with the table in ARCHITECTURE.md";
+  check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
+  bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check-rooms"] => check_rooms::run(),
+        ["bench", "boot"] => bench_boot::run(10),
+        ["bench", "boot", runs] => match runs.parse() {
+            Ok(runs @ 1..) => bench_boot::run(runs),
+            _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
+        },
         ["help" | "--help" | "-h"] => {
             println!("{CHORES}");
             return ExitCode::SUCCESS;

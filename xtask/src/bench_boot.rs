@@ -1,0 +1,204 @@
+//! `cargo xtask bench boot`: how long a user waits, as medians, on the release build.
+//!
+//! The sandbox is a real one with the default runner image, so the first run builds that image. Layers and
+//! images come from the user's own data folder; state and configuration are the benchmark's own, and the
+//! sandbox with its home volume is removed at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+type Outcome<T = ()> = Result<T, String>;
+
+/// Aims on a quiet machine of two cores without hardware virtualization, in milliseconds.
+const AIMS: [(&str, u128); 4] = [
+    ("stopped -> exec true", 2_000),
+    ("running -> exec true", 60),
+    ("list, 1000 records", 50),
+    ("--version", 10),
+];
+const MEMORY_AIM_KIB: u64 = 60 * 1024;
+
+struct Bench {
+    program: PathBuf,
+    project: PathBuf,
+    scratch: PathBuf,
+    data: PathBuf,
+}
+
+/// Runs everything `runs` times and prints a table.
+pub fn run(runs: usize) -> Outcome {
+    let bench = Bench::new()?;
+    let outcome = bench.measure(runs);
+    bench.clean();
+    outcome
+}
+
+fn text(error: &dyn std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Bench {
+    fn new() -> Outcome<Self> {
+        println!("building the release program …");
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let built = Command::new(&cargo)
+            .args(["build", "--release", "--quiet", "--package", "agents-sandbox"])
+            .status()
+            .map_err(|error| text(&error))?;
+        if !built.success() {
+            return Err("the program did not build".into());
+        }
+        let own = std::env::current_exe().map_err(|error| text(&error))?;
+        // This chore lies in <target>/<profile>/.
+        let target = own.ancestors().nth(2).ok_or("no target folder")?;
+        let scratch = std::env::temp_dir().join(format!("agents-sandbox-bench-{}", std::process::id()));
+        let project = scratch.join("bench-project");
+        fs::create_dir_all(&project).map_err(|error| text(&error))?;
+        let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;
+        let data = std::env::var_os("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
+        Ok(Self { program: target.join("release/agents-sandbox"), project, scratch, data })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .current_dir(&self.project)
+            .env("XDG_CONFIG_HOME", self.scratch.join("config"))
+            .env("XDG_STATE_HOME", self.scratch.join("state"))
+            .env("XDG_DATA_HOME", &self.data)
+            // A pause between two measurements must not stop what the second one needs running.
+            .env("AGENTS_SANDBOX_AUTO_STOP_TIMEOUT", "10m")
+            .env("AGENTS_SANDBOX_MEMORY", "1G")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn timed(mut command: Command) -> Outcome<Duration> {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let begin = Instant::now();
+        let output = command.output().map_err(|error| text(&error))?;
+        let took = begin.elapsed();
+        if output.status.success() {
+            return Ok(took);
+        }
+        Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn measure(&self, runs: usize) -> Outcome {
+        println!("making the sandbox (the first time builds its image) …");
+        if !self.command(&["exec", "--", "true"]).status().map_err(|error| text(&error))?.success() {
+            return Err("the sandbox could not be made".into());
+        }
+        let mut cold = Vec::new();
+        for _ in 0..runs {
+            Self::timed(self.command(&["stop"]))?;
+            cold.push(Self::timed(self.command(&["exec", "--", "true"]))?);
+        }
+        let mut warm = Vec::new();
+        for _ in 0..runs {
+            warm.push(Self::timed(self.command(&["exec", "--", "true"]))?);
+        }
+        let memory = self.memory()?;
+        Self::timed(self.command(&["stop"]))?;
+        let records = self.records(1_000)?;
+        let mut list = Vec::new();
+        let mut version = Vec::new();
+        for _ in 0..runs {
+            let mut command = self.command(&["list"]);
+            command.env("XDG_DATA_HOME", &records);
+            list.push(Self::timed(command)?);
+            version.push(Self::timed(self.command(&["--version"]))?);
+        }
+        println!(
+            "{:<24} {:>9} {:>9} {:>9} {:>9}",
+            format!("median of {runs}, ms"),
+            "min",
+            "median",
+            "max",
+            "aim"
+        );
+        for ((name, aim), mut times) in AIMS.into_iter().zip([cold, warm, list, version]) {
+            times.sort();
+            let at = |index: usize| times[index].as_secs_f64() * 1e3;
+            println!("{name:<24} {:>9.1} {:>9.1} {:>9.1} {aim:>9}", at(0), at(runs / 2), at(runs - 1));
+        }
+        println!(
+            "keeper and machine processes: {} MiB resident (aim {})",
+            memory / 1024,
+            MEMORY_AIM_KIB / 1024
+        );
+        Ok(())
+    }
+
+    /// Resident KiB of every background process of the benchmark's sandbox but QEMU itself.
+    fn memory(&self) -> Outcome<u64> {
+        let program = self.program.canonicalize().map_err(|error| text(&error))?;
+        let mut total = 0;
+        for entry in fs::read_dir("/proc").map_err(|error| text(&error))?.flatten() {
+            // A process in a user namespace of its own hides its link; its command line still tells.
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            let ours = words.next() == Some(program.as_os_str().as_encoded_bytes())
+                && words.next() == Some(b"internal");
+            if ours && let Ok(status) = fs::read_to_string(entry.path().join("status")) {
+                let kib = status.lines().find_map(|line| {
+                    line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+                });
+                total += kib.unwrap_or_default();
+            }
+        }
+        if total == 0 { Err("no background process was found".into()) } else { Ok(total) }
+    }
+
+    /// A data folder with `count` copies of the benchmark's own record.
+    fn records(&self, count: usize) -> Outcome<PathBuf> {
+        let original = self.sandbox_dir()?;
+        let name = original.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let record = fs::read_to_string(original.join("sandbox.json")).map_err(|error| text(&error))?;
+        let data = self.scratch.join("records");
+        for index in 0..count {
+            let other = format!("record-{index:04}-opencode");
+            let dir = data.join("agents-sandbox/qemu/sandboxes").join(&other);
+            fs::create_dir_all(&dir).map_err(|error| text(&error))?;
+            fs::write(dir.join("sandbox.json"), record.replace(&name, &other))
+                .map_err(|error| text(&error))?;
+            fs::copy(original.join("machine.lock"), dir.join("machine.lock"))
+                .map_err(|error| text(&error))?;
+        }
+        Ok(data)
+    }
+
+    fn sandbox_dir(&self) -> Outcome<PathBuf> {
+        let sandboxes = self.data.join("agents-sandbox/qemu/sandboxes");
+        self.named(&sandboxes).pop().ok_or_else(|| format!("no sandbox in {}", sandboxes.display()))
+    }
+
+    /// Entries that belong to the benchmark's project: their names begin with its slug.
+    fn named(&self, dir: &Path) -> Vec<PathBuf> {
+        let Ok(slugs) = fs::read_dir(self.scratch.join("state/agents-sandbox")) else { return Vec::new() };
+        let slugs: Vec<String> = slugs
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|slug| slug.starts_with("bench-project-"))
+            .collect();
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                slugs.iter().any(|slug| name.starts_with(slug.as_str()))
+            })
+            .collect()
+    }
+
+    fn clean(&self) {
+        let _ = self.command(&["kill", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        for volume in self.named(&self.data.join("agents-sandbox/volumes")) {
+            let _ = fs::remove_file(volume);
+        }
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
