@@ -1,1 +1,27 @@
+//! What a guest may reach, and the bridge between its network card and the world.
+//!
+//! ```text
+//! guest ── card ── QEMU ══ socket: frames ══ bridge (one process per sandbox) ── sockets of the host
+//!                                              │
+//!                         policy ─ compile ─► engine: addresses, names, denials
+//! ```
+//!
+//! The engine is microsandbox's: a TCP/IP stack in this process ends every connection of the guest, asks
+//! the policy, and makes a connection of its own. Nothing of the host's network is shared with the guest.
 
+mod addresses;
+mod bridge;
+mod compile;
+mod denial;
+mod entry;
+mod floor;
+mod framing;
+mod log;
+mod pump;
+mod rights;
+mod wake;
+
+pub use addresses::{GuestAddresses, HOST_NAMES, MAX_SLOT};
+pub use bridge::{BridgeConfig, BridgeError, RunAs, bridge};
+pub use compile::{check, needs_card};
+pub use entry::{EgressList, PolicyError};

@@ -1,0 +1,122 @@
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use microsandbox_network::config::{NetworkConfig, ResolvedNetworkConfig};
+use microsandbox_network::network::{NetworkInitError, SmoltcpNetwork};
+use microsandbox_types::DeploymentProfile;
+use sandbox_model::NetworkPolicy;
+use sandbox_wire::BootNetwork;
+use serde::{Deserialize, Serialize};
+
+use crate::compile::{Compiled, compile};
+use crate::denial::{DenialLog, Watch};
+use crate::entry::PolicyError;
+use crate::framing::OversizedFrame;
+pub use crate::rights::RunAs;
+use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights};
+
+/// What a bridge is started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BridgeConfig {
+    pub policy: NetworkPolicy,
+    /// Decides the guest's addresses; at most [`MAX_SLOT`]. Guests never see each other, so that any
+    /// number of them may have the same.
+    pub slot: u16,
+    /// A private folder for the certificate authority of a bridge that looks into TLS. The engine's own
+    /// default, in the user's home, is never used.
+    pub ca_dir: PathBuf,
+    /// Whom to become before the guest is served; root becomes nobody if nothing is said. Only root can.
+    pub run_as: Option<RunAs>,
+    /// What goes to stderr beside denials: a filter of the `tracing` family. The default is `warn`.
+    pub log: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("network slot {0} is larger than {MAX_SLOT}")]
+    Slot(u16),
+    #[error("the bridge cannot drop its rights: {0}")]
+    Rights(#[source] std::io::Error),
+    #[error("the network engine cannot be started: {0}")]
+    Engine(#[from] NetworkInitError),
+    #[error("the network engine's threads cannot be started: {0}")]
+    Threads(#[source] std::io::Error),
+    #[error("the socket to QEMU failed: {0}")]
+    Socket(#[source] std::io::Error),
+    #[error(transparent)]
+    Frame(#[from] OversizedFrame),
+}
+
+/// Serves the card of one guest until QEMU closes its end of `guest`; `ready` is called once with what the
+/// guest must be told, when frames are about to flow.
+///
+/// Owns the process: it drops rights for good, ends with the thread that spawned it, and leaves the
+/// engine's thread behind, which has no end of its own. Call it once, from a process that has no other threads,
+/// and leave that process afterwards. Its parent must spawn it from a thread that lives as long as the machine.
+pub fn bridge(
+    config: &BridgeConfig,
+    guest: UnixStream,
+    ready: impl FnOnce(&BootNetwork),
+) -> Result<(), BridgeError> {
+    rights::drop_rights(config.run_as).map_err(BridgeError::Rights)?;
+    rights::end_with_the_engine();
+    if config.slot > MAX_SLOT {
+        return Err(BridgeError::Slot(config.slot));
+    }
+    let policy =
+        Arc::new(compile(&config.policy, GuestAddresses::of(config.slot), &floor::local_addresses())?);
+    let denials = DenialLog::new(Box::new(std::io::stderr()));
+    log::start(config.log.as_deref(), Arc::clone(&policy), denials.clone());
+    // Two providers are linked; with none chosen the engine panics at the first use of TLS. An error says
+    // that one was chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(BridgeError::Threads)?;
+    let mut network = SmoltcpNetwork::new(
+        ResolvedNetworkConfig::new(engine_config(&policy, config), None),
+        config.slot,
+        // The other profile forgets ports, resolvers and addresses.
+        DeploymentProfile::SingleTenant,
+    )?;
+    network.start(threads.handle().clone());
+    let mut backend = network.take_backend();
+    let boot = boot_network(&network, &policy);
+    let mut watch = Watch::new(policy, denials);
+    ready(&boot);
+    let outcome = pump::pump(guest, &mut *backend, &mut watch);
+    threads.shutdown_timeout(Duration::from_millis(200));
+    outcome
+}
+
+fn engine_config(policy: &Compiled, config: &BridgeConfig) -> NetworkConfig {
+    let mut engine = policy.engine_config();
+    engine.tls.intercept_ca.cert_path = Some(config.ca_dir.join("ca.pem"));
+    engine.tls.intercept_ca.key_path = Some(config.ca_dir.join("ca.key"));
+    engine
+}
+
+/// What the guest must be told: nothing behind the card answers DHCP or router solicitations.
+fn boot_network(network: &SmoltcpNetwork, policy: &Compiled) -> BootNetwork {
+    let given = network.guest_bootstrap_network();
+    let (v4, v6) = (given.ipv4, given.ipv6);
+    let resolver = v4.as_ref().and_then(|v4| v4.dns).map(|dns| dns.to_string());
+    let resolver = resolver.or_else(|| v6.as_ref().and_then(|v6| v6.dns).map(|dns| dns.to_string()));
+    BootNetwork {
+        ipv4: v4.as_ref().map(|v4| format!("{}/{}", v4.address, v4.prefix_len)),
+        ipv4_gateway: v4.as_ref().map(|v4| v4.gateway.to_string()),
+        hosts: policy.hosts(v6.is_some()),
+        ipv6: v6.as_ref().map(|v6| format!("{}/{}", v6.address, v6.prefix_len)),
+        ipv6_gateway: v6.as_ref().map(|v6| v6.gateway.to_string()),
+        mtu: given.mtu,
+        nameservers: resolver.into_iter().collect(),
+        extra_ca_pem: network.ca_cert_pem().and_then(|pem| String::from_utf8(pem).ok()),
+    }
+}

@@ -1,0 +1,131 @@
+//! The bridge as a process of its own: this test binary, run again.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use sandbox_network::{BridgeConfig, bridge};
+use sandbox_wire::BootNetwork;
+use serde::{Deserialize, Serialize};
+
+use crate::peer::Peer;
+
+const CONFIG: &str = "SANDBOX_TEST_BRIDGE";
+const PARENT: &str = "SANDBOX_TEST_BRIDGE_PARENT";
+
+/// What the process says about itself when it is ready.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    pub boot: BootNetwork,
+    pub pid: u32,
+    /// `/proc/self/status`.
+    pub status: String,
+}
+
+/// The first line of every case: in the process that a case starts, this never returns.
+pub fn serve_if_asked() {
+    if std::env::var_os(PARENT).is_some() {
+        // Someone whose death the bridge must notice.
+        let mut child = again(&std::env::args().collect::<Vec<_>>()[1..]).env_remove(PARENT).spawn().unwrap();
+        child.wait().unwrap();
+        std::process::exit(0);
+    }
+    let Ok(config) = std::env::var(CONFIG) else { return };
+    let config: BridgeConfig = serde_json::from_str(&config).unwrap();
+    let outcome = bridge(&config, guest_socket(), |boot| {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let report = Report { boot: boot.clone(), pid: std::process::id(), status };
+        println!("\n{}", serde_json::to_string(&report).unwrap());
+    });
+    if let Err(error) = &outcome {
+        eprintln!("error: {error}");
+    }
+    std::process::exit(i32::from(outcome.is_err()));
+}
+
+/// Standard input is the socket to the guest.
+#[allow(unsafe_code)]
+fn guest_socket() -> UnixStream {
+    // SAFETY: nothing else in this process uses descriptor 0.
+    unsafe { OwnedFd::from_raw_fd(0) }.into()
+}
+
+fn again(arguments: &[String]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments);
+    command
+}
+
+pub struct Bridge {
+    child: Child,
+    pub report: Report,
+    stderr: BufReader<ChildStderr>,
+}
+
+fn spawn(case: &str, config: &BridgeConfig, parent: bool) -> (Child, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let arguments = ["--exact", case, "--nocapture", "--test-threads=1"].map(String::from);
+    let mut command = again(&arguments);
+    command
+        .env(CONFIG, serde_json::to_string(config).unwrap())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if parent {
+        command.env(PARENT, "1");
+    }
+    (command.spawn().unwrap(), ours)
+}
+
+impl Bridge {
+    /// Starts a bridge out of the case of this name, and a guest on its card.
+    pub fn start(case: &str, config: &BridgeConfig) -> (Self, Peer) {
+        Self::start_below(case, config, false)
+    }
+
+    /// With `parent`, a process in between.
+    pub fn start_below(case: &str, config: &BridgeConfig, parent: bool) -> (Self, Peer) {
+        let (mut child, socket) = spawn(case, config, parent);
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let line = out.lines().map_while(Result::ok).find(|line| line.starts_with('{'));
+        let Some(line) = line else {
+            let mut text = String::new();
+            BufReader::new(stderr).read_to_string(&mut text).unwrap();
+            panic!("the bridge did not come up: {text}");
+        };
+        let report: Report = serde_json::from_str(&line).unwrap();
+        let peer = Peer::new(socket, config.slot, &report.boot);
+        (Self { child, report, stderr }, peer)
+    }
+
+    /// Starts one that fails; what it said.
+    pub fn fails(case: &str, config: &BridgeConfig) -> String {
+        let (child, _socket) = spawn(case, config, false);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Closes the guest's end; what the bridge said in its life, and its exit code.
+    pub fn end(mut self, guest: Peer) -> (String, Option<i32>) {
+        drop(guest);
+        let mut text = String::new();
+        self.stderr.read_to_string(&mut text).unwrap();
+        (text, self.child.wait().unwrap().code())
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
