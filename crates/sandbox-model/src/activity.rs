@@ -33,7 +33,8 @@ pub struct ActivityError(pub String);
 /// Asks an agent what its sessions do.
 ///
 /// Called from one thread, some seconds apart. A call must end on its own (a short timeout per request):
-/// what it does not find out in time is an error.
+/// what it does not find out in time is an error. An agent whose server was not started in this boot has
+/// no sessions, which is no error: an error holds the sandbox for a while.
 pub trait Activity: Send {
     /// Every session of every directory the agent works in; idle ones may be left out.
     fn poll(&mut self) -> Result<Vec<Session>, ActivityError>;

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sandbox_keeper::{
     Activity, ActivityError, ClientError, ClientInfo, KeeperConfig, LeaseOutcome, Ready, Session,
@@ -26,7 +27,12 @@ struct AgentFile(PathBuf);
 
 impl Activity for AgentFile {
     fn poll(&mut self) -> Result<Vec<Session>, ActivityError> {
-        match std::fs::read(&self.0) {
+        let said = std::fs::read(&self.0);
+        // A slow agent tells what was so when it was asked.
+        if let Ok(millis) = std::fs::read_to_string(self.0.with_extension("delay")) {
+            std::thread::sleep(Duration::from_millis(millis.parse().unwrap_or_default()));
+        }
+        match said {
             Ok(text) => serde_json::from_slice(&text)
                 .map_err(|_| ActivityError(String::from_utf8_lossy(&text).into_owned())),
             Err(_) => Ok(Vec::new()),
