@@ -62,7 +62,7 @@ fn start(request: &ExecRequest, guest: &Guest) -> Result<Process, Refusal> {
         return Err(Refusal::new(1, "the sandbox is shutting down"));
     }
     let settings = guest.settings().ok_or_else(|| Refusal::new(1, "the sandbox has not booted"))?;
-    spawn::spawn(request, settings, &guest.accounts)
+    spawn::spawn(request, settings)
 }
 
 /// Runs a session until the command has ended and all its output is sent; `None` when the client went away

@@ -1,4 +1,3 @@
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,8 +17,6 @@ pub struct Settings {
 /// The state that all sessions share. It outlives a link: a host that comes back finds its sandbox booted.
 pub struct Guest {
     pub(crate) machine: Arc<dyn Machine>,
-    /// Where `passwd` and `group` are.
-    pub(crate) accounts: PathBuf,
     boot_asked: AtomicBool,
     settings: OnceLock<Settings>,
     stopping: AtomicBool,
@@ -37,7 +34,6 @@ impl Guest {
     pub fn new(machine: Arc<dyn Machine>) -> Self {
         Self {
             machine,
-            accounts: PathBuf::from("/etc"),
             boot_asked: AtomicBool::new(false),
             settings: OnceLock::new(),
             stopping: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 //! Process 1. It does as little as possible, because nothing can be done about its own failures.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::panic;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -48,7 +49,7 @@ fn start() -> io::Result<Pid> {
     use_console();
     // Blocked before the agent process exists, so that neither its end nor its news can be missed.
     wanted_signals().thread_block()?;
-    let agent = Command::new("/proc/self/exe").arg("agent").stdin(Stdio::null()).spawn()?;
+    let agent = Command::new("/proc/self/exe").arg0("sandbox-guest").stdin(Stdio::null()).spawn()?;
     // The agent process moves /proc into the new root; a working directory moves with its mount.
     chdir(Path::new("/proc"))?;
     Ok(Pid::from_raw(agent.id().cast_signed()))

@@ -15,12 +15,16 @@ const MAX_STREAMS: usize = 1024;
 /// What all receive windows may grow to together: 256 KiB for each stream and 64 MiB to share.
 const MAX_WINDOWS: usize = MAX_STREAMS * yamux::DEFAULT_CREDIT as usize + 64 * 1024 * 1024;
 
+/// Larger frames than yamux' own: each costs an emulated guest two exits.
+const FRAME: usize = 64 * 1024;
+
 /// Both ends of the link use the same limits.
 pub fn link_config() -> Config {
     let mut config = Config::default();
     // In this order: each setter checks that the other value fits.
     config.set_max_num_streams(MAX_STREAMS);
     config.set_max_connection_receive_window(Some(MAX_WINDOWS));
+    config.set_split_send_size(FRAME);
     config
 }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 pub enum GuestRequest {
     /// Once per boot, on the first stream: mount everything, switch to the new root. One [`GuestReply`].
     Boot(Box<BootConfig>),
-    /// Run a command. Then [`ExecInput`] frames one way, [`ExecOutput`] frames the other.
+    /// Run a command. Then [`ExecInput`] frames one way, [`ExecOutput`] frames the other. The client keeps
+    /// its half of the stream open until the last output frame: a half that ends, like a reset, is a client
+    /// that is gone, and hangs the command up. The end of the input is [`ExecInput::Eof`].
     Exec(Box<ExecRequest>),
     /// Connect to a TCP port on the guest's loopback. One [`GuestReply`]; after `Ok` the stream is raw.
     Dial { port: u16 },
@@ -84,7 +86,7 @@ pub struct ExecRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecInput {
     Stdin(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// End of input. The command's output still flows.
+    /// End of input. The command's output still flows. On a terminal this types its end-of-file key.
     Eof,
     Resize(TermSize),
     /// A signal number for the command's process group.

@@ -64,11 +64,14 @@ impl Process {
     }
 }
 
-/// Starts the command of a request. `etc` is where the accounts are.
-pub fn spawn(request: &ExecRequest, settings: &Settings, etc: &Path) -> Result<Process, Refusal> {
+/// Where the accounts are.
+const ETC: &str = "/etc";
+
+/// Starts the command of a request.
+pub fn spawn(request: &ExecRequest, settings: &Settings) -> Result<Process, Refusal> {
     let name = request.argv.first().ok_or_else(|| Refusal::new(1, "there is no command to run"))?;
     let user = if request.user.is_empty() { &settings.user } else { &request.user };
-    let account = Account::find(etc, user)
+    let account = Account::find(Path::new(ETC), user)
         .ok_or_else(|| Refusal::new(1, format!("there is no user {user:?} in the sandbox")))?;
     let cwd = Path::new(&request.cwd);
     if !cwd.is_dir() {
