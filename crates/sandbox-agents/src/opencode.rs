@@ -1,3 +1,5 @@
+use std::ffi::OsString;
+
 use sandbox_model::AgentName;
 
 use crate::command::has_option;
@@ -94,24 +96,14 @@ const SUBCOMMANDS: [&str; 24] = [
 /// | first word | command |
 /// |---|---|
 /// | none, an option, or anything else | `opencode attach URL --dir DIR` and the words |
-/// | `run` | `opencode run --attach URL --dir DIR` and the other words |
+/// | `run` | `opencode run --attach URL --dir DIR` and the other words; outside git without `--attach` |
 /// | another subcommand of opencode | `opencode` and the words |
 ///
 /// A `--dir` or `--attach` of the user's own replaces ours: opencode joins two of them to one string.
 fn command(launch: &Launch<'_>) -> AgentCommand {
     let first = launch.args.first().and_then(|word| word.to_str());
     let mut command = match first {
-        Some("run") => {
-            let rest = &launch.args[1..];
-            let mut words = vec!["opencode", "run"];
-            if !has_option(rest, "--attach") {
-                words.extend(["--attach", URL]);
-            }
-            if !has_option(rest, "--dir") {
-                words.extend(["--dir", launch.guest_dir]);
-            }
-            AgentCommand::new(&words, rest)
-        }
+        Some("run") => run(launch, &launch.args[1..]),
         Some(word) if SUBCOMMANDS.contains(&word) => AgentCommand::new(&["opencode"], launch.args),
         _ => {
             let mut words = vec!["opencode", "attach", URL];
@@ -125,9 +117,26 @@ fn command(launch: &Launch<'_>) -> AgentCommand {
     command
 }
 
+/// In a folder without git the server of 1.18 does the work and `run --attach` prints nothing of it, so
+/// there `run` works by itself. Only the guest can say: the git directory of a worktree may not be there.
+const RUN: &str = r#"url=$1 dir=$2; shift 2
+if git -C "$dir" rev-parse >/dev/null 2>&1; then exec opencode run --attach "$url" --dir "$dir" "$@"; fi
+exec opencode run --dir "$dir" "$@""#;
+
+fn run(launch: &Launch<'_>, rest: &[OsString]) -> AgentCommand {
+    match (has_option(rest, "--attach"), has_option(rest, "--dir")) {
+        (false, false) => AgentCommand::new(&["sh", "-c", RUN, "opencode", URL, launch.guest_dir], rest),
+        (true, false) => AgentCommand::new(&["opencode", "run", "--dir", launch.guest_dir], rest),
+        (false, true) => AgentCommand::new(&["opencode", "run", "--attach", URL], rest),
+        (true, true) => AgentCommand::new(&["opencode", "run"], rest),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::process::Command;
 
     use super::*;
 
@@ -151,11 +160,31 @@ mod tests {
         assert_eq!(words(&["--dir=/x"]), ["opencode", "attach", URL, "--dir=/x"]);
     }
 
+    /// What `opencode` is called with in `dir`, by a program of that name that prints its words.
+    fn called(dir: &Path, args: &[&str]) -> String {
+        let bin = tempfile::tempdir().unwrap();
+        let stub = bin.path().join("opencode");
+        std::fs::write(&stub, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
+        std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let guest_dir = dir.to_str().unwrap();
+        let command = PROFILE.command(&Launch { guest_dir, password: "", args: &args });
+        let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+        let output =
+            Command::new(&command.argv[0]).args(&command.argv[1..]).env("PATH", path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().replace(guest_dir, "DIR")
+    }
+
     #[test]
     fn run_talks_to_the_running_server_and_keeps_every_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["run", "fix \"it\"\nnow", "--", "--dir"];
+        assert_eq!(called(dir.path(), &args), "run|--dir|DIR|fix \"it\"\nnow|--|--dir|");
+        let made = Command::new("git").args(["init", "--quiet"]).current_dir(dir.path()).status().unwrap();
+        assert!(made.success());
         assert_eq!(
-            words(&["run", "fix \"it\"\nnow", "--", "--dir"]),
-            ["opencode", "run", "--attach", URL, "--dir", "/workspace/sub", "fix \"it\"\nnow", "--", "--dir"]
+            called(dir.path(), &args),
+            format!("run|--attach|{URL}|--dir|DIR|fix \"it\"\nnow|--|--dir|")
         );
         assert_eq!(
             words(&["run", "--dir", "/y", "hi"]),

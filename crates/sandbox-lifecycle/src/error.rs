@@ -32,7 +32,7 @@ pub enum LifecycleError {
     #[error("the background process that watches sandbox `{name}` did not start: {problem}")]
     Keeper { name: SandboxName, problem: String },
     /// `log` holds the last lines of the server's log.
-    #[error("the server of {agent} did not answer within {seconds} s: {problem}")]
+    #[error("the server of {agent} does not answer after {seconds} s: {problem}")]
     Daemon { agent: AgentName, seconds: u64, problem: String, log: String },
     #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
     Provision { agent: AgentName, problem: String },

@@ -64,10 +64,11 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     };
     // Recorded first: a server whose password nobody knows would be of no use.
     write_record(&files.daemon(), &record)?;
+    let begin = Instant::now();
     process.start(&record.password)?;
     waiter.wait(&process, &record).map_err(|problem| LifecycleError::Daemon {
         agent: request.agent,
-        seconds: DEADLINE.as_secs(),
+        seconds: begin.elapsed().as_secs(),
         problem,
         log: process.log(),
     })?;

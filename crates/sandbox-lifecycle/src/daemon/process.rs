@@ -11,7 +11,7 @@ use crate::{Context, Result, Up};
 
 /// The shell's own number is the server's after `exec`. Its output goes to the log, the password stays in
 /// the environment, and `dev`'s login environment is the server's.
-const START: &str = r#"log=$1; shift; echo $$ >"$log.pid"; exec "$@" >>"$log" 2>&1"#;
+const START: &str = r#"log=$1; shift; echo $$ >"$log.pid"; exec "$@" >"$log" 2>&1"#;
 
 /// A number that was given to another program meanwhile is not ours to end.
 const LIVES: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline""#;
