@@ -6,7 +6,8 @@ use crate::base::{proxy, resolve};
 use crate::context::write_context;
 use crate::render::render_with_context;
 use crate::{
-    BaseKind, BuildRequest, Composed, Engine, Events, ImageError, ProjectContext, RenderInput, Result,
+    BOOTSTRAP_REPOSITORY, BaseKind, BaseSetting, BuildRequest, Composed, Engine, Events, ImageError,
+    ProjectContext, RenderInput, Result,
 };
 
 #[derive(Debug, Clone)]
@@ -72,11 +73,7 @@ fn build(
             args.push(("AGENTS_SANDBOX_BASE_IMAGE".into(), base.reference.clone()));
             format!("{}@{}", base.reference, base.id)
         }
-        BaseKind::Custom(image) => match engine.inspect(image) {
-            Ok(Some(found)) => format!("{image}@{}", found.id),
-            // The build fetches it, or says why not.
-            _ => image.clone(),
-        },
+        BaseKind::Custom(image) => custom_base(engine, input, image, events)?,
     };
     args.push(("AGENTS_SANDBOX_BASE".into(), base));
     if let Some(proxy) = proxy()? {
@@ -110,6 +107,25 @@ fn build(
             ),
         }),
     }
+}
+
+/// The project's own base as its label names it. One of ours is bootstrapped where it is missing; any other
+/// is left to the build, which fetches it or says why not.
+fn custom_base(
+    engine: &dyn Engine,
+    input: &EnsureInput<'_>,
+    image: &str,
+    events: &mut dyn Events,
+) -> Result<String> {
+    let suite = image.strip_prefix(BOOTSTRAP_REPOSITORY).and_then(|rest| rest.strip_prefix(':'));
+    if let Some(Ok(setting)) = suite.map(|suite| format!("bootstrap:{suite}").parse::<BaseSetting>()) {
+        let base = resolve(engine, &setting, input.force, input.layout, events)?;
+        return Ok(format!("{}@{}", base.reference, base.id));
+    }
+    Ok(match engine.inspect(image) {
+        Ok(Some(found)) => format!("{image}@{}", found.id),
+        _ => image.to_string(),
+    })
 }
 
 #[cfg(test)]

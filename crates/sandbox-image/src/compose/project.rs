@@ -22,7 +22,7 @@ const MANAGED_WITH_DOCKER: [&str; 2] = ["agents-sandbox/runner-dind", "agents-sa
 pub enum BaseKind {
     /// Our own base image with our tools.
     Managed,
-    /// The image of the project's last `FROM`, as written there (it may name build arguments).
+    /// The image that the project's last stage comes from, with the defaults of build arguments filled in.
     Custom(String),
 }
 
@@ -33,8 +33,10 @@ pub struct ProjectDockerfile {
     pub(super) global_args: String,
     /// Every stage but the last; managed bases are already replaced by our stage.
     pub(super) earlier_stages: String,
-    /// The last `FROM` names this earlier stage.
-    pub(super) last_alias: Option<String>,
+    /// What the last `FROM` names, as written there: an image or an earlier stage.
+    pub(super) last_image: String,
+    /// It is an earlier stage.
+    pub(super) last_is_stage: bool,
     /// `--platform=…` of the last `FROM`.
     pub(super) last_options: String,
     /// The last stage without its `FROM`.
@@ -53,7 +55,8 @@ impl ProjectDockerfile {
         Self {
             global_args: String::new(),
             earlier_stages: String::new(),
-            last_alias: None,
+            last_image: String::new(),
+            last_is_stage: false,
             last_options: String::new(),
             body: String::new(),
             body_sets_shell: false,
@@ -113,9 +116,8 @@ impl ProjectDockerfile {
         }
 
         let from = stages[last].from;
-        project.last_alias = alias_of(last, &stages, &images)
-            .and_then(|index| stages[index].from.as_.as_ref())
-            .map(|(_, name)| name.value.to_string());
+        project.last_is_stage = alias_of(last, &stages, &images).is_some();
+        project.last_image = from.image.value.to_string();
         for option in &from.options {
             project.last_options.push_str(&text[option.span()]);
             project.last_options.push(' ');
@@ -124,8 +126,7 @@ impl ProjectDockerfile {
         project.body = text[end..].trim_matches('\n').trim_end().to_string();
         project.body_sets_shell =
             stages[last].instructions.iter().any(|i| matches!(i, Instruction::Shell(_)));
-        project.base =
-            if managed { BaseKind::Managed } else { BaseKind::Custom(from.image.value.to_string()) };
+        project.base = if managed { BaseKind::Managed } else { BaseKind::Custom(images[root].clone()) };
         project.uses_context = parsed.instructions.iter().any(reads_context);
         Ok(project)
     }

@@ -15,6 +15,8 @@ const USER: &str = include_str!("stages/user.dockerfile");
 const FINISH: &str = include_str!("stages/finish.dockerfile");
 const PROFILE: &str = include_str!("stages/path.sh");
 
+const BASE_STAGE: &str = super::RESERVED_STAGES[0];
+
 /// The certificates that the host trusts beyond its distribution's own, and where programs find them.
 const TRUST_ENV: &str = "\
 ENV NODE_EXTRA_CA_CERTS=/etc/agents-sandbox/host-ca.crt \\
@@ -94,30 +96,23 @@ pub(super) fn dockerfile(input: &ComposeInput<'_>) -> String {
     };
     // A managed base comes before the project's stages, because those may build on it; a custom one after
     // them, because it may be one of them.
-    let parent = match (&project.base, &project.last_alias) {
-        (BaseKind::Managed, alias) => {
-            let tools = fill(BASE_TOOLS, input).replace("{trust}\n", &trust);
-            stage(&tools);
-            if !earlier.is_empty() {
-                stage(earlier);
-            }
-            alias.clone().unwrap_or_else(|| super::RESERVED_STAGES[0].to_string())
+    let parent = if project.base == BaseKind::Managed {
+        stage(&fill(BASE_TOOLS, input).replace("{trust}\n", &trust));
+        if !earlier.is_empty() {
+            stage(earlier);
         }
-        (BaseKind::Custom(image), alias) => {
-            if !earlier.is_empty() {
-                stage(earlier);
-            }
-            let image = alias.as_ref().unwrap_or(image);
-            stage(&format!(
-                "FROM {}{image} AS agents-sandbox-base\nUSER root\n{trust}",
-                project.last_options
-            ));
-            super::RESERVED_STAGES[0].to_string()
+        if project.last_is_stage { &project.last_image } else { BASE_STAGE }
+    } else {
+        if !earlier.is_empty() {
+            stage(earlier);
         }
+        let (options, image) = (&project.last_options, &project.last_image);
+        stage(&format!("FROM {options}{image} AS {BASE_STAGE}\nUSER root\n{trust}"));
+        BASE_STAGE
     };
-    stage(&fill(NODE, input).replace("{parent}", &parent));
+    stage(&fill(NODE, input).replace("{parent}", parent));
     stage(&fill(AGENT, input));
-    stage(&fill(USER, input).replace("{parent}", &parent));
+    stage(&fill(USER, input).replace("{parent}", parent));
     if !project.body.is_empty() {
         stage(&format!("# The project's own layers.\n{}", project.body));
     }

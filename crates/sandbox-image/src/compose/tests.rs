@@ -103,7 +103,7 @@ fn a_custom_base_with_an_earlier_stage_and_its_own_shell() {
         "ARG V=24.04\nFROM golang AS build\nRUN make\nFROM --platform=linux/amd64 ubuntu:${V} AS final\nSHELL [\"/bin/bash\", \"-c\"]\nCOPY setup.sh /setup.sh\n",
     );
     assert!(case.project.uses_context);
-    assert_eq!(case.compose().unwrap().base, BaseKind::Custom("ubuntu:${V}".into()));
+    assert_eq!(case.compose().unwrap().base, BaseKind::Custom("ubuntu:24.04".into()));
     insta::assert_snapshot!(outline(&case.dockerfile()), @r#"
     # Composed by agents-sandbox from .agents-sandbox/Dockerfile and the agent's recipe.
     ARG V=24.04

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::steps::parse_step;
+use super::steps::{parse_blame, parse_step};
 use crate::{BuildFailure, Events, ImageError, Result};
 
 /// How many of the last lines an error carries.
 const KEPT_LINES: usize = 40;
+/// Characters that an error keeps of one line.
+const LONGEST_LINE: usize = 400;
 const POLL: Duration = Duration::from_millis(100);
 /// How long a tool may take to clean up before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -85,12 +87,14 @@ pub(crate) fn run(
                 if let Some(found) = parse_step(&line) {
                     events.step(&found);
                     step = Some(found.text);
+                } else if let Some(blamed) = parse_blame(&line) {
+                    step = Some(blamed);
                 }
                 events.log(&line);
                 if tail.len() == KEPT_LINES {
                     tail.pop_front();
                 }
-                tail.push_back(line);
+                tail.push_back(shortened(line));
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -120,6 +124,14 @@ pub(crate) fn run(
     }
     let last_lines = tail.into();
     Err(ImageError::Failed(BuildFailure { tool: tool.into(), step, status: describe(status), last_lines }))
+}
+
+/// An engine repeats a whole instruction in its last line.
+fn shortened(line: String) -> String {
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 fn read_lines(reader: impl Read + Send + 'static) -> Receiver<String> {

@@ -24,6 +24,13 @@ pub(super) fn parse_step(line: &str) -> Option<Step> {
     Some(step(fraction(position), text))
 }
 
+/// The instruction that buildah and podman blame at the end. Their stages run side by side, so the one that
+/// was announced last need not be the one that failed.
+pub(super) fn parse_blame(line: &str) -> Option<String> {
+    let (text, _) = line.strip_prefix("Error: building at STEP \"")?.rsplit_once("\": ")?;
+    Some(step(None, text).text)
+}
+
 fn buildkit(rest: &str) -> Option<Step> {
     let start = rest.find('[')?;
     // `7 ` in front of the bracket, or nothing.
@@ -42,6 +49,11 @@ fn fraction(text: &str) -> Option<(u32, u32)> {
 
 fn step(position: Option<(u32, u32)>, text: &str) -> Step {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Our own long instructions say first what they do.
+    let text = match text.strip_prefix("RUN : \"").and_then(|rest| rest.split_once("\";")) {
+        Some((purpose, _)) => purpose.to_string(),
+        None => text,
+    };
     let short: String = text.chars().take(LONGEST).collect();
     let text = if short.len() < text.len() { format!("{short}…") } else { short };
     Step { position, text }
@@ -56,6 +68,7 @@ mod tests {
         for (line, position, text) in [
             ("STEP 3/12: RUN set -eu;     apt-get update", Some((3, 12)), "RUN set -eu; apt-get update"),
             ("[2/5] STEP 1/3: FROM base AS node", Some((1, 3)), "FROM base AS node"),
+            ("STEP 3/12: RUN : \"install node\"; set -eu; x", Some((3, 12)), "install node"),
             ("STEP 1: FROM scratch", None, "FROM scratch"),
             ("Step 4/9 : COPY a b", Some((4, 9)), "COPY a b"),
             ("#7 [agents-sandbox-base 2/4] RUN set -eu", Some((2, 4)), "RUN set -eu"),
@@ -77,6 +90,16 @@ mod tests {
         ] {
             assert_eq!(parse_step(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_blamed_instruction() {
+        let line = "Error: building at STEP \"RUN echo \"a\": \"b\"; exit 41\": exit status 41";
+        assert_eq!(parse_blame(line).unwrap(), "RUN echo \"a\": \"b\"; exit 41");
+        let ours =
+            "Error: building at STEP \"RUN : \"install node\"; set -eu;\": while running: exit status 1";
+        assert_eq!(parse_blame(ours).unwrap(), "install node");
+        assert_eq!(parse_blame("Error: no such file"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ ARG NPM_CONFIG_REGISTRY
 ARG PIP_INDEX_URL
 ARG PIP_DEFAULT_TIMEOUT
 COPY {context}/install-agent.sh /tmp/install-agent.sh
-RUN set -eu; \
+RUN : "install {binary}"; set -eu; \
     if command -v {binary} >/dev/null 2>&1; then \
         echo "{binary} is in the base image"; \
     else \

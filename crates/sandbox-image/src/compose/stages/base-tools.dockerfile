@@ -2,7 +2,7 @@ FROM ${AGENTS_SANDBOX_BASE_IMAGE} AS agents-sandbox-base
 ENV LANG=C.UTF-8
 {trust}
 ARG AGENTS_SANDBOX_APT_PROXY
-RUN set -eu; \
+RUN : "install the tools of the base"; set -eu; \
     export DEBIAN_FRONTEND=noninteractive; \
     set -- -o Acquire::Retries=3; \
     if [ -n "${AGENTS_SANDBOX_APT_PROXY:-}" ]; then \

@@ -5,7 +5,7 @@ COPY {context}/agents-sandbox-path.sh /etc/profile.d/agents-sandbox-path.sh
 {env}
 ENV PATH={home}/.local/bin:${PATH}
 ENV AGENTS_SANDBOX_IMAGE_PATH=${PATH}
-RUN set -eu; \
+RUN : "finish the image"; set -eu; \
     binary=$(command -v {binary} || true); \
     if [ -z "$binary" ]; then \
         echo "agents-sandbox: {binary} is not on the image's PATH; does the Dockerfile replace PATH?" >&2; \

@@ -4,7 +4,7 @@ ENV PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}:/
 ARG AGENTS_SANDBOX_APT_PROXY
 ARG PIP_INDEX_URL
 ARG PIP_DEFAULT_TIMEOUT
-RUN set -eu; \
+RUN : "install node"; set -eu; \
     mkdir -p /opt/agents-sandbox/bin /opt/agents-sandbox/lib/node_modules; \
     if command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; then \
         echo "node $(node --version) is in the base image"; \
@@ -36,6 +36,7 @@ RUN set -eu; \
     chmod 0755 /opt/agents-sandbox/lib/node_modules/npm/bin/*-cli.js; \
     ln -s ../lib/node_modules/npm/bin/npm-cli.js /opt/agents-sandbox/bin/npm; \
     ln -s ../lib/node_modules/npm/bin/npx-cli.js /opt/agents-sandbox/bin/npx; \
+    cd /; \
     rm -rf /tmp/node; \
     node --version; \
     npm --version

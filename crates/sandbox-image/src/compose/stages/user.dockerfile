@@ -2,7 +2,7 @@ FROM {parent} AS agents-sandbox-runner
 USER root
 ARG USER_UID=1000
 ARG USER_GID=1000
-RUN set -eu; \
+RUN : "make the user dev"; set -eu; \
     for tool in groupadd groupmod useradd usermod getent; do \
         if ! command -v "$tool" >/dev/null 2>&1; then \
             echo "agents-sandbox: the base image has no $tool; it must be able to make users, as Debian, Ubuntu and Fedora are" >&2; \

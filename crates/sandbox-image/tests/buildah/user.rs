@@ -1,0 +1,111 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sandbox_state::{Lock, LockMode};
+
+use crate::workshop::{HOME, rootfs};
+
+/// Runs a flow as whoever runs the tests, with the bootstrapped root file system from the cache.
+pub fn as_caller(flow: fn()) {
+    if std::env::var_os(HOME).is_some() {
+        return flow();
+    }
+    let dir = tempfile::Builder::new().prefix("asb").tempdir_in("/tmp").unwrap();
+    let home = dir.path().to_path_buf();
+    let cache = Cache::take("caller");
+    cache.seed(&home);
+    // The flow runs in a process of its own, so that its home can be named in the environment.
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    run_test(command.env(HOME, &home), &cache, &home);
+}
+
+/// Runs a flow as an ordinary user, who is made for it and removed after it.
+pub fn as_ordinary_user(flow: fn()) {
+    if std::env::var_os(HOME).is_some() || !rustix::process::geteuid().is_root() {
+        return as_caller(flow);
+    }
+    let user = User::make();
+    let cache = Cache::take("user");
+    let binary = user.home.join("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    cache.seed(&user.home);
+    sh(&format!("chown -R {0}: {1}", user.name, user.home.display()));
+    let mut command = Command::new("runuser");
+    command.args(["-u", &user.name, "--"]).arg(binary).env(HOME, &user.home).env("HOME", &user.home);
+    command.env_remove("XDG_RUNTIME_DIR").current_dir(&user.home);
+    run_test(&mut command, &cache, &user.home);
+}
+
+fn run_test(command: &mut Command, cache: &Cache, home: &Path) {
+    let name = std::thread::current().name().unwrap().to_string();
+    let status = command.args(["--exact", &name, "--nocapture"]).status().unwrap();
+    cache.keep(home);
+    assert!(status.success(), "the flow ended with {status}");
+}
+
+fn sh(script: &str) {
+    let status = Command::new("sh").args(["-euc", script]).status().unwrap();
+    assert!(status.success(), "{script}: {status}");
+}
+
+struct User {
+    name: String,
+    home: PathBuf,
+}
+
+impl User {
+    fn make() -> Self {
+        let name = format!("asb{}", std::process::id());
+        let home = PathBuf::from("/home").join(&name);
+        sh(&format!("useradd --create-home --home-dir {} --shell /bin/sh {name}", home.display()));
+        Self { name, home }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = Command::new("userdel").args(["--remove", &self.name]).status();
+    }
+}
+
+/// A root file system that one kind of user bootstrapped.
+struct Cache {
+    file: PathBuf,
+    lock: std::cell::RefCell<Option<Lock>>,
+}
+
+impl Cache {
+    /// Waits while another test bootstraps.
+    fn take(kind: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bases");
+        let file = dir.join(format!("{kind}.tar"));
+        let lock =
+            Lock::take(&dir.join(format!("{kind}.lock")), LockMode::Exclusive, "test", |_| {}).unwrap();
+        // Only who has to make it keeps the others waiting.
+        let lock = if file.exists() { None } else { Some(lock) };
+        Self { file, lock: lock.into() }
+    }
+
+    fn seed(&self, home: &Path) {
+        if self.file.exists() {
+            let target = rootfs(home);
+            // The folders must be the user's alone.
+            let dir = target.parent().unwrap();
+            sh(&format!(
+                "umask 077; mkdir -p {0}; cp {1} {2}",
+                dir.display(),
+                self.file.display(),
+                target.display()
+            ));
+        }
+    }
+
+    fn keep(&self, home: &Path) {
+        if !self.file.exists() && rootfs(home).exists() {
+            let new = self.file.with_extension("new");
+            std::fs::copy(rootfs(home), &new).unwrap();
+            std::fs::rename(new, &self.file).unwrap();
+        }
+        self.lock.take();
+    }
+}
