@@ -17,7 +17,7 @@ const CAPACITY: &str = "64G";
 
 /// The volume that `state` names, or a new one made from the image's home. `owner` is who `dev` is.
 ///
-/// Returns its name and file. The caller records the name.
+/// Returns its name and file. The caller holds the boot lock, and records the name.
 pub fn ensure(
     context: &Context<'_>,
     target: &Target,
@@ -49,8 +49,15 @@ fn create(
 ) -> Result<(VolumeName, PathBuf)> {
     let volumes = context.layout.volumes();
     make_private_dir(&volumes)?;
+    // The boot lock makes this name ours alone: what is there is what a killed process left.
+    let aside = format!(".new-{}", target.name());
+    match fs::remove_dir_all(volumes.join(&aside)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
     let work = tempfile::Builder::new()
-        .prefix(".new-")
+        .prefix(&aside)
+        .rand_bytes(0)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(&volumes)?;
     let home = work.path().join("home");

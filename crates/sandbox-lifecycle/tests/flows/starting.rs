@@ -88,6 +88,7 @@ fn killed_clients() {
         assert!(begin.elapsed() < Duration::from_secs(20), "after {millis} ms");
         assert_eq!(Some(up.boot_id), lab.boot_id());
         sandbox_lifecycle::stop(&lab.context(), &lab.target(), millis % 20 == 0).unwrap();
+        assert!(lab.volumes().iter().all(|name| !name.starts_with(".new-")), "{:?}", lab.volumes());
     }
 }
 
