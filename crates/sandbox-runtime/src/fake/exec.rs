@@ -120,11 +120,11 @@ fn command(store: &Store, spec: &SandboxSpec, exec: &ExecSpec, boot_id: &str) ->
     command.env("LANG", "C.UTF-8").env("SHELL", "/bin/sh").env("TMPDIR", tmp).envs(image.iter().cloned());
     // What the caller has on its path stands for what the image would have installed.
     let of_image = image.iter().rfind(|(key, _)| key == "PATH").map_or(PATH, |(_, value)| value);
-    let mut path = OsString::from(of_image);
-    if let Some(of_host) = std::env::var_os("PATH").filter(|path| !path.is_empty()) {
-        path.push(":");
-        path.push(of_host);
-    }
+    let of_host = std::env::var_os("PATH").unwrap_or_default();
+    // A folder that may not be searched would make every unknown program look like a forbidden one.
+    let of_host = std::env::split_paths(&of_host).filter(|dir| dir.join(".").is_dir());
+    let path = std::env::join_paths(std::env::split_paths(of_image).chain(of_host))
+        .unwrap_or_else(|_| OsString::from(of_image));
     command.env("PATH", path).env("HOME", home).env("USER", user).env("LOGNAME", user);
     command.envs(&spec.env).envs(exec.env.iter().cloned()).env(MARK, boot_id);
     Ok(command)
