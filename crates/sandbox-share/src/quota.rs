@@ -71,6 +71,11 @@ impl Quota {
     }
 
     /// `None` is no limit.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit.map(i64::unsigned_abs)
+    }
+
+    /// `None` is no limit.
     pub(crate) fn bytes_left(&self) -> Option<u64> {
         self.limit.map(|limit| u64::try_from(limit.saturating_sub(self.used)).unwrap_or(0))
     }

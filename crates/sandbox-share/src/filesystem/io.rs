@@ -208,10 +208,12 @@ impl ShareFs {
         let file = self.pin(ctx, node)?;
         let mut space = self.inner.statfs(ctx, file.inner)?;
         let quota = self.quota();
-        if let Some(bytes) = quota.bytes_left() {
-            let blocks = bytes / space.f_frsize.max(1);
-            space.f_bavail = space.f_bavail.min(blocks);
-            space.f_bfree = space.f_bfree.min(blocks);
+        if let (Some(limit), Some(left)) = (quota.limit(), quota.bytes_left()) {
+            let block = space.f_frsize.max(1);
+            space.f_bavail = space.f_bavail.min(left / block);
+            space.f_bfree = space.f_bfree.min(left / block);
+            // The guest sees a disk as large as its quota, not the host's.
+            space.f_blocks = space.f_blocks.min(limit.max(left) / block);
         }
         if let Some(inodes) = quota.inodes_left() {
             space.f_favail = space.f_favail.min(inodes);

@@ -62,6 +62,15 @@ fn without_a_quota_the_same_file_is_written_whole() {
 }
 
 #[test]
+fn the_guest_sees_a_disk_of_the_quotas_size() {
+    let guest = Guest::with(PLENTY, 64 * MIB);
+    guest.fill("f", 16).1.unwrap();
+    let space = guest.share.statfs(context(), ROOT).unwrap();
+    assert_eq!(space.f_blocks * space.f_frsize, 64 * MIB);
+    about((space.f_blocks - space.f_bfree) * space.f_frsize, 16 * MIB);
+}
+
+#[test]
 fn removing_gives_all_back() {
     let guest = Guest::with(PLENTY, 64 * MIB);
     guest.fill("big", 40).1.unwrap();
