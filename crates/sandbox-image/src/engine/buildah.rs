@@ -72,6 +72,10 @@ impl Buildah {
         command
     }
 
+    fn sweep(&self) -> Result<()> {
+        run(self.command(&["rm", "--all"]), "buildah rm", Some(REMOVE), &mut crate::Silent)
+    }
+
     fn rows(command: Command) -> Result<Vec<Row>> {
         let tool = "buildah images";
         let answer = capture(command, tool, LOOK)?;
@@ -161,6 +165,7 @@ impl Engine for Buildah {
     fn build(&self, request: &BuildRequest<'_>, events: &mut dyn Events) -> Result<Digest> {
         // The docker format keeps the image's id the same in the archive that `save` makes.
         let mut command = self.command(&["build", "--isolation", "chroot", "--format", "docker", "--layers"]);
+        command.arg("--force-rm");
         if request.no_cache {
             command.arg("--no-cache");
         }
@@ -170,7 +175,7 @@ impl Engine for Buildah {
         }
         command.arg("--file").arg(request.dockerfile).arg("--tag").arg(local_name(request.tag));
         command.arg("--").arg(request.context);
-        run(command, "buildah build", None, events)?;
+        self.storage.while_building(|| self.sweep(), || run(command, "buildah build", None, events))?;
         self.inspect(request.tag)?
             .map(|image| image.id)
             .ok_or_else(|| ImageError::NoImage(request.tag.into()))

@@ -39,6 +39,18 @@ impl Podman {
         command.args(verb);
         command
     }
+
+    /// Builds work in containers that podman itself does not know, hence external ones.
+    fn sweep(&self) -> Result<()> {
+        let listed = capture(self.command(&["ps", "--all", "--external", "--quiet"]), "podman ps", LOOK)?;
+        let ids: Vec<&str> = listed.stdout.split_whitespace().collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut command = self.command(&["rm", "--force", "--"]);
+        command.args(ids);
+        run(command, "podman rm", Some(REMOVE), &mut crate::Silent)
+    }
 }
 
 impl Engine for Podman {
@@ -81,6 +93,7 @@ impl Engine for Podman {
 
     fn build(&self, request: &BuildRequest<'_>, events: &mut dyn Events) -> Result<Digest> {
         let mut command = self.command(&["build", "--isolation", "chroot", "--format", "docker", "--layers"]);
+        command.arg("--force-rm");
         if request.no_cache {
             command.arg("--no-cache");
         }
@@ -89,7 +102,7 @@ impl Engine for Podman {
         }
         command.arg("--file").arg(request.dockerfile).arg("--tag").arg(local_name(request.tag));
         command.arg("--").arg(request.context);
-        run(command, "podman build", None, events)?;
+        self.storage.while_building(|| self.sweep(), || run(command, "podman build", None, events))?;
         self.inspect(request.tag)?
             .map(|image| image.id)
             .ok_or_else(|| ImageError::NoImage(request.tag.into()))

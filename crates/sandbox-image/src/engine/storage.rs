@@ -3,7 +3,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_state::{make_private_dir, write_private};
+use sandbox_state::{Lock, LockMode, StateError, make_private_dir, write_private};
 use sha2::{Digest, Sha256};
 
 use super::{EngineSettings, capture};
@@ -16,6 +16,7 @@ const INFO_DEADLINE: Duration = Duration::from_mins(1);
 /// Our own image storage for podman and buildah, which share its format.
 #[derive(Debug, Clone)]
 pub(super) struct Storage {
+    dir: PathBuf,
     root: PathBuf,
     run_root: PathBuf,
     driver: String,
@@ -40,7 +41,8 @@ impl Storage {
         };
         let mut problem = String::new();
         for driver in candidates {
-            let storage = Self { root: root.clone(), run_root: run_root.clone(), driver };
+            let storage =
+                Self { dir: settings.dir.clone(), root: root.clone(), run_root: run_root.clone(), driver };
             let mut command = Command::new(program);
             storage.apply(&mut command);
             command.arg("info");
@@ -52,6 +54,30 @@ impl Storage {
             problem = answer.problem;
         }
         Ok(Err(problem))
+    }
+
+    /// Runs `build` beside other builds. A build that fails, is cancelled or dies leaves containers and
+    /// mounts behind; `sweep` removes all there are, and is called when no other build is under way.
+    pub(super) fn while_building<T>(
+        &self,
+        sweep: impl Fn() -> Result<()>,
+        build: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let path = self.dir.join("builds.lock");
+        let sweep_alone = || match Lock::try_take(&path, LockMode::Exclusive, "sweep") {
+            Ok(_alone) => sweep(),
+            Err(StateError::Held { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        sweep_alone()?;
+        let shared = Lock::take(&path, LockMode::Shared, "build", |_| {})?;
+        let result = build();
+        drop(shared);
+        if result.is_err() {
+            // The build's own error is the one to report; the next build sweeps again.
+            let _ = sweep_alone();
+        }
+        result
     }
 
     /// Adds the options that come before the engine's verb.

@@ -124,6 +124,7 @@ fn a_cancelled_build_leaves_nothing_in_the_way(shop: &Workshop) {
     let error = shop.ensure(&mut log, false).unwrap_err();
     assert!(matches!(error, ImageError::Cancelled), "{error}");
     assert!(started.elapsed() < Duration::from_secs(45));
+    assert_eq!((shop.containers(), shop.mounts()), (0, Vec::new()));
     shop.write("Dockerfile", DOCKERFILE);
     assert!(shop.ensure(&mut Log::default(), true).unwrap().built);
 }

@@ -17,6 +17,7 @@ pub fn as_caller(flow: fn()) {
     // The flow runs in a process of its own, so that its home can be named in the environment.
     let mut command = Command::new(std::env::current_exe().unwrap());
     run_test(command.env(HOME, &home), &cache, &home);
+    dir.close().unwrap();
 }
 
 /// Runs a flow as an ordinary user, who is made for it and removed after it.

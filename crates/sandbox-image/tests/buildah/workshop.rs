@@ -99,6 +99,19 @@ impl Workshop {
         sandbox_image::guest_user(rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
     }
 
+    /// Mounts of builds that are under way, or were left behind.
+    pub fn mounts(&self) -> Vec<String> {
+        let storage = self.layout.engine().join("storage/overlay/");
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.lines().filter(|line| line.contains(&*storage.to_string_lossy())).map(Into::into).collect()
+    }
+
+    /// Folders of working containers.
+    pub fn containers(&self) -> usize {
+        let dir = self.layout.engine().join("storage/overlay-containers");
+        std::fs::read_dir(dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
+    }
+
     pub fn reference(&self) -> ImageRef {
         ImageRef::runner(&self.checkout, self.recipe.agent)
     }
@@ -133,9 +146,12 @@ impl Workshop {
 
 impl Drop for Workshop {
     fn drop(&mut self) {
-        if !rustix::process::geteuid().is_root() {
+        let storage = self.layout.engine().join("storage");
+        if rustix::process::geteuid().is_root() {
+            // Root's storage stays mounted on itself.
+            let _ = Command::new("umount").arg(storage.join("overlay")).status();
+        } else {
             // Files of other ids of this user can only be removed from inside its namespace.
-            let storage = self.layout.engine().join("storage");
             let _ = Command::new("buildah").args(["unshare", "rm", "-rf", "--"]).arg(storage).status();
         }
     }
