@@ -181,7 +181,8 @@ impl Keeper {
             self.phase = Phase::Stopping;
             let name = self.config.sandbox.clone();
             let grace = self.config.timing.stop_grace;
-            workers::stopper(self.runtime.clone(), name, grace, self.sending.try_clone()?)?;
+            let boot = self.boot.clone();
+            workers::stopper(self.runtime.clone(), name, boot, grace, self.sending.try_clone()?)?;
             return Ok(now);
         }
         let idle = self.clients().count() == 0;

@@ -63,11 +63,17 @@ pub(crate) fn look(runtime: &dyn Runtime, name: &SandboxName) -> Result<Look> {
 pub(crate) fn stopper(
     runtime: Arc<dyn Runtime>,
     name: SandboxName,
+    boot: Option<String>,
     grace: Duration,
     mut sending: Sending<Letter>,
 ) -> std::io::Result<()> {
     Builder::new().name("stopper".into()).stack_size(4 * STACK).spawn(move || {
-        sending.send(Letter::Stopped(runtime.stop(&name, grace)));
+        // What was decided was decided about this boot: another may have been started meanwhile.
+        let stopped = match boot {
+            Some(boot) => runtime.stop_boot(&name, &boot, grace),
+            None => runtime.stop(&name, grace),
+        };
+        sending.send(Letter::Stopped(stopped));
     })?;
     Ok(())
 }

@@ -54,6 +54,8 @@ impl QemuRuntime {
             return Ok(StopOutcome::AlreadyAtRest);
         }
         match client::ask(&files, request)? {
+            // Another boot than the one that was meant.
+            Asked::Answer(_, MachineReply::Refused { .. }) => Ok(StopOutcome::AlreadyAtRest),
             Asked::Answer(mut socket, reply) => {
                 client::wait_for_end(&mut socket)?;
                 match reply {
@@ -153,7 +155,12 @@ impl Runtime for QemuRuntime {
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
         let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.end(name, &MachineRequest::Stop { grace_millis })
+        self.end(name, &MachineRequest::Stop { grace_millis, boot_id: None })
+    }
+
+    fn stop_boot(&self, name: &SandboxName, boot_id: &str, grace: Duration) -> Result<StopOutcome> {
+        let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        self.end(name, &MachineRequest::Stop { grace_millis, boot_id: Some(boot_id.into()) })
     }
 
     fn kill(&self, name: &SandboxName) -> Result<()> {

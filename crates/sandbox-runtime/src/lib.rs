@@ -140,6 +140,17 @@ pub trait Runtime: Send + Sync {
     /// Powers off gracefully, by force after `grace`. Harmless when at rest.
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome>;
 
+    /// Like [`Runtime::stop`], but only the boot that [`Runtime::boot_id`] named: whoever decided on what
+    /// it knew of one boot must not end the next, which someone may have started meanwhile. Another boot,
+    /// or none, is [`StopOutcome::AlreadyAtRest`]. A driver that can, checks and stops in one step.
+    fn stop_boot(&self, name: &SandboxName, boot_id: &str, grace: Duration) -> Result<StopOutcome> {
+        if self.boot_id(name)?.as_deref() == Some(boot_id) {
+            self.stop(name, grace)
+        } else {
+            Ok(StopOutcome::AlreadyAtRest)
+        }
+    }
+
     /// Powers off at once. Harmless when at rest. Legal in every status.
     fn kill(&self, name: &SandboxName) -> Result<()>;
 

@@ -11,7 +11,12 @@ pub enum MachineRequest {
     /// Answered once with the state.
     State,
     /// Graceful power-off: answered with `stopped` when the machine is gone, or the connection closes.
-    Stop { grace_millis: u64 },
+    /// With a boot id it is meant for that boot alone, and any other refuses.
+    Stop {
+        grace_millis: u64,
+        #[serde(default)]
+        boot_id: Option<String>,
+    },
     /// Power-off now.
     Kill,
 }

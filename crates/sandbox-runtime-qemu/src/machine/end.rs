@@ -17,6 +17,7 @@ pub async fn shut_down(link: &Link, parts: &mut Parts, grace: Duration) -> bool 
         let mut stream = link.open().await?;
         let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         write_message(&mut stream, &GuestRequest::Shutdown { grace_millis }).await.ok()?;
+        // The guest waits a moment for the stream to close, as the sign that its answer was read.
         read_message::<GuestReply>(&mut stream).await.ok()
     };
     // The guest itself kills what is left after the grace; syncing comes on top.

@@ -5,20 +5,67 @@
 
 use std::future::poll_fn;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::task::Poll;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode};
-
-/// One stream to the guest program.
-pub type GuestStream = Compat<yamux::Stream>;
 
 /// Opens streams; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Link {
-    requests: mpsc::Sender<oneshot::Sender<GuestStream>>,
+    requests: mpsc::Sender<oneshot::Sender<yamux::Stream>>,
+    open: Arc<Semaphore>,
+}
+
+/// Streams at once. yamux ends the whole connection when one is opened beyond its limit, so the limit is
+/// kept here, below the guest program's own: a client beyond it waits for another to leave.
+const MAX_STREAMS: usize = 768;
+
+fn config() -> Config {
+    let mut config = Config::default();
+    config.set_max_num_streams(2 * MAX_STREAMS);
+    config.set_split_send_size(64 << 10);
+    config
+}
+
+/// A stream and its place among the [`MAX_STREAMS`].
+#[derive(Debug)]
+pub struct GuestStream {
+    stream: Compat<yamux::Stream>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsyncRead for GuestStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for GuestStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }
 
 impl Link {
@@ -27,15 +74,16 @@ impl Link {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?.compat();
         let (requests, receiver) = mpsc::channel(64);
-        tokio::spawn(drive(Connection::new(socket, Config::default(), Mode::Client), receiver));
-        Ok(Self { requests })
+        tokio::spawn(drive(Connection::new(socket, config(), Mode::Client), receiver));
+        Ok(Self { requests, open: Arc::new(Semaphore::new(MAX_STREAMS)) })
     }
 
     /// A new stream, or `None` when the link is gone.
     pub async fn open(&self) -> Option<GuestStream> {
+        let place = Arc::clone(&self.open).acquire_owned().await.ok()?;
         let (sender, receiver) = oneshot::channel();
         self.requests.send(sender).await.ok()?;
-        receiver.await.ok()
+        Some(GuestStream { stream: receiver.await.ok()?.compat(), _place: place })
     }
 }
 
@@ -43,9 +91,9 @@ impl Link {
 /// happen here.
 async fn drive(
     mut connection: Connection<Compat<UnixStream>>,
-    mut requests: mpsc::Receiver<oneshot::Sender<GuestStream>>,
+    mut requests: mpsc::Receiver<oneshot::Sender<yamux::Stream>>,
 ) {
-    let mut waiting: Option<oneshot::Sender<GuestStream>> = None;
+    let mut waiting: Option<oneshot::Sender<yamux::Stream>> = None;
     poll_fn(|context| {
         loop {
             if waiting.is_none()
@@ -57,7 +105,7 @@ async fn drive(
                 match connection.poll_new_outbound(context) {
                     Poll::Ready(Ok(stream)) => {
                         // The asker may be gone; its stream then closes at once.
-                        let _ = request.send(stream.compat());
+                        let _ = request.send(stream);
                         continue;
                     }
                     Poll::Ready(Err(error)) => {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Stdio;
 
-use self::interim::{BridgeConfig, needs_card};
+use sandbox_network::{BridgeConfig, RunAs, needs_card};
 use sandbox_share::ShareConfig;
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -129,31 +129,18 @@ async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::R
 async fn start_network(config: &MachineConfig, socket: UnixStream) -> std::io::Result<Network> {
     let workspace = &config.spec.workspace;
     let as_root = nix::unistd::geteuid().is_root();
+    let owner = RunAs { uid: workspace.host_uid, gid: workspace.host_gid };
     let bridge = BridgeConfig {
         policy: config.spec.network.clone(),
+        // Guests never see each other: all of them may have the same addresses.
+        slot: 0,
         ca_dir: config.network_dir.clone(),
-        run_as: (as_root && workspace.host_uid != 0).then_some((workspace.host_uid, workspace.host_gid)),
-        ..BridgeConfig::default()
+        run_as: (as_root && owner.uid != 0).then_some(owner),
+        log: None,
     };
     let arguments = ["network", "--socket-fd", "3"];
     let mut child =
         internal(config, &arguments, socket.into(), serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
     let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("the bridge has no output"))?;
     Ok(Network { child, ready: BufReader::new(stdout) })
-}
-
-mod interim {
-    use sandbox_model::{NetworkPolicy, NetworkProfile};
-    use serde::Serialize;
-    use std::path::PathBuf;
-    #[derive(Serialize, Default)]
-    pub struct BridgeConfig {
-        pub policy: NetworkPolicy,
-        pub slot: u16,
-        pub ca_dir: PathBuf,
-        pub run_as: Option<(u32, u32)>,
-    }
-    pub fn needs_card(policy: &NetworkPolicy) -> bool {
-        policy.profile != NetworkProfile::None || !policy.egress_allow.is_empty()
-    }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
-use tokio::io::{AsyncReadExt, copy_bidirectional_with_sizes};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, Interest, copy_buf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::config::Accel;
 use super::frames::{read_json, write_json};
-use super::link::Link;
+use super::link::{GuestStream, Link};
 
 /// What the machine is doing; clients that need a guest wait for it to change.
 #[derive(Debug, Clone)]
@@ -103,7 +103,11 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
             };
             write_json(&mut socket, &MachineReply::State(state)).await
         }
-        MachineRequest::Stop { grace_millis } => {
+        MachineRequest::Stop { boot_id: Some(meant), .. } if meant != served.boot_id => {
+            let reason = "this is another boot than the one to stop".into();
+            write_json(&mut socket, &MachineReply::Refused { reason }).await
+        }
+        MachineRequest::Stop { grace_millis, .. } => {
             let (done, answer) = oneshot::channel();
             ended(&mut socket, served, Order::Stop { grace_millis, done }, answer).await
         }
@@ -143,13 +147,35 @@ async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wi
         Ok(Phase::Ending(reason)) => return write_json(&mut socket, &MachineReply::Refused { reason }).await,
         Ok(Phase::Starting) | Err(_) => None,
     };
-    let Some(mut stream) = stream else {
+    let Some(stream) = stream else {
         let reason = "the guest link is gone".into();
         return write_json(&mut socket, &MachineReply::Refused { reason }).await;
     };
     write_json(&mut socket, &served.ready()).await?;
-    copy_bidirectional_with_sizes(&mut socket, &mut stream, RELAY_BUFFER, RELAY_BUFFER).await?;
+    relay(socket, stream).await?;
     Ok(())
+}
+
+/// Copies both ways. A client that only says that it has no more to send is passed on as that; one that is
+/// gone altogether drops the stream, which the guest sees as a reset.
+async fn relay(mut socket: UnixStream, stream: GuestStream) -> std::io::Result<()> {
+    let (mut from_guest, mut to_guest) = tokio::io::split(stream);
+    let (from_client, mut to_client) = socket.split();
+    let up = async {
+        let mut reader = BufReader::with_capacity(RELAY_BUFFER, from_client);
+        copy_buf(&mut reader, &mut to_guest).await?;
+        let gone = reader.get_ref().as_ref().ready(Interest::WRITABLE).await?.is_write_closed();
+        if gone {
+            return Err(std::io::ErrorKind::ConnectionReset.into());
+        }
+        to_guest.shutdown().await
+    };
+    let down = async {
+        let mut reader = BufReader::with_capacity(RELAY_BUFFER, &mut from_guest);
+        copy_buf(&mut reader, &mut to_client).await?;
+        to_client.shutdown().await
+    };
+    tokio::try_join!(up, down).map(drop)
 }
 
 impl Served {

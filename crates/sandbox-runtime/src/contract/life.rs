@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case::core("stop_ends_running_commands", stop_ends_commands),
     Case::core("remove_of_a_running_sandbox_is_refused", remove_running),
     Case::core("boot_id_names_the_boot", boot_id),
+    Case::core("a_stop_meant_for_another_boot_changes_nothing", stop_of_another_boot),
     Case::core("a_dead_machine_is_crashed_and_starts_again", crash),
     Case::core("logs_exist", logs),
     Case::core("at_rest_nothing_runs", at_rest),
@@ -45,6 +46,24 @@ fn start_stop(harness: &dyn Harness) -> Outcome {
         check_eq!(sandbox.runtime().stop(sandbox.name(), GRACE)?, StopOutcome::AlreadyAtRest, "second stop");
     }
     Ok(())
+}
+
+fn stop_of_another_boot(harness: &dyn Harness) -> Outcome {
+    let sandbox = Sandbox::started(harness)?;
+    let (runtime, name) = (sandbox.runtime(), sandbox.name());
+    let Some(first) = runtime.boot_id(name)? else { fail!("a running sandbox has no boot id") };
+    runtime.stop(name, GRACE)?;
+    check_eq!(
+        runtime.stop_boot(name, &first, GRACE)?,
+        StopOutcome::AlreadyAtRest,
+        "stop of a boot that is over"
+    );
+    runtime.start(name)?;
+    check_eq!(runtime.stop_boot(name, &first, GRACE)?, StopOutcome::AlreadyAtRest, "stop of the boot before");
+    sandbox.expect_status(&Status::Running, "after a stop that was meant for another boot")?;
+    let Some(second) = runtime.boot_id(name)? else { fail!("a running sandbox has no boot id") };
+    check_eq!(runtime.stop_boot(name, &second, GRACE)?, StopOutcome::Graceful, "stop of this boot");
+    sandbox.expect_status(&Status::Stopped, "after the stop of this boot")
 }
 
 fn start_by_two(harness: &dyn Harness) -> Outcome {
