@@ -21,7 +21,9 @@ pub trait Events {
     /// Another process holds a lock that the build needs.
     fn waiting(&mut self, holder: &str);
 
-    /// Asked a few times per second while a tool runs; `true` ends the tool and the build.
+    /// Asked a few times per second while a tool runs; `true` ends the tool and the build, and lets the
+    /// tool clean up. A program that takes Ctrl-C into its own hands says so here; one that just dies
+    /// leaves the tool's temporary files behind.
     fn cancelled(&self) -> bool {
         false
     }

@@ -22,6 +22,7 @@ const FORGET_PROXIES: &str =
     r#"sed -i -E '/^Acquire::https?::(Proxy|CAInfo)/Id' "$1/etc/apt/apt.conf.d/99mmdebstrap""#;
 const ROOTFS: &str = "rootfs.tar";
 const UNFINISHED: &str = ".new-";
+const WORK: &str = "bootstrap-";
 
 /// Where the root file system of a bootstrapped release is kept. The folder is a build context: nothing
 /// else may be in it for long.
@@ -34,7 +35,8 @@ pub(super) fn bootstrap(layout: &Layout, suite: &str, events: &mut dyn Events) -
     let path = rootfs(layout, suite);
     let dir = path.parent().unwrap_or(Path::new("/"));
     make_private_dir(dir)?;
-    remove_unfinished(dir)?;
+    remove_unfinished(dir, UNFINISHED)?;
+    remove_unfinished(&layout.engine(), WORK)?;
     let program =
         which::which("mmdebstrap").map_err(|_| ImageError::NoBootstrap { reference: bootstrapped(suite) })?;
     let targets = targets()?;
@@ -42,8 +44,17 @@ pub(super) fn bootstrap(layout: &Layout, suite: &str, events: &mut dyn Events) -
         .ok_or_else(|| ImageError::NoMirror { suite: suite.into(), known: known(&targets) })?;
     events.stage(&format!("bootstrapping a base image of {suite} from this machine's package mirror"));
     let new = dir.join(format!("{UNFINISHED}{}.tar", std::process::id()));
-    let command = mmdebstrap(&program, suite, &new, &sources, &options()?);
+    let mut command = mmdebstrap(&program, suite, &new, &sources, &options()?);
+    let work = if rustix::process::geteuid().is_root() {
+        let work = tempfile::Builder::new().prefix(WORK).tempdir_in(layout.engine())?;
+        command = alone(&command);
+        command.env("TMPDIR", work.path());
+        Some(work)
+    } else {
+        None
+    };
     let result = run(command, "mmdebstrap", None, events);
+    drop(work);
     if let Err(error) = result {
         let _ = fs::remove_file(&new);
         return Err(error);
@@ -53,14 +64,34 @@ pub(super) fn bootstrap(layout: &Layout, suite: &str, events: &mut dyn Events) -
     Ok(path)
 }
 
-fn remove_unfinished(dir: &Path) -> Result<()> {
+/// Removes what a bootstrap that was killed left; the base lock says that none is under way.
+fn remove_unfinished(dir: &Path, prefix: &str) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            fs::remove_file(entry.path())?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
         }
     }
     Ok(())
+}
+
+/// The same command with mounts of its own. Run by root, mmdebstrap mounts `/proc` and `/sys` below its
+/// folder; were it killed, they would stay for good, and removing that folder would reach into them.
+fn alone(command: &Command) -> Command {
+    let mut outer = Command::new("unshare");
+    outer.args(["--mount", "--propagation", "private", "--"]).arg(command.get_program());
+    outer.args(command.get_args()).current_dir("/");
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
 }
 
 fn mmdebstrap(program: &Path, suite: &str, to: &Path, sources: &Sources, options: &[String]) -> Command {
@@ -137,7 +168,11 @@ mod tests {
         for name in [".new-1.tar", ROOTFS] {
             fs::write(dir.path().join(name), "x").unwrap();
         }
-        remove_unfinished(dir.path()).unwrap();
-        assert!(!dir.path().join(".new-1.tar").exists() && dir.path().join(ROOTFS).exists());
+        fs::create_dir_all(dir.path().join("bootstrap-x/proc")).unwrap();
+        remove_unfinished(dir.path(), UNFINISHED).unwrap();
+        remove_unfinished(dir.path(), WORK).unwrap();
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [ROOTFS]);
     }
 }

@@ -19,7 +19,7 @@ const KEPT_LINES: usize = 40;
 const LONGEST_LINE: usize = 400;
 const POLL: Duration = Duration::from_millis(100);
 /// How long a tool may take to clean up before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(20);
 /// How long the output of an ended tool may stay open in a process that it left behind.
 const LEFT_OPEN: Duration = Duration::from_secs(2);
 
