@@ -134,6 +134,12 @@ fn shortened(line: String) -> String {
     }
 }
 
+/// A build's output is not ours: it must not reach the user's terminal as commands.
+fn printable(line: &str) -> String {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    plain.chars().filter(|c| !c.is_control() || *c == '\t').collect()
+}
+
 fn read_lines(reader: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -143,7 +149,7 @@ fn read_lines(reader: impl Read + Send + 'static) -> Receiver<String> {
             let text = String::from_utf8_lossy(&bytes);
             // A progress meter rewrites its line; only its last state is worth a line of a log.
             let text = text.trim_end_matches(['\n', '\r']);
-            let line = text.rsplit('\r').next().unwrap_or(text).to_string();
+            let line = printable(text.rsplit('\r').next().unwrap_or(text));
             if sender.send(line).is_err() {
                 return;
             }
@@ -252,6 +258,14 @@ mod tests {
         let error = capture(shell("exec sleep 60"), "tool", Duration::from_millis(300)).unwrap_err();
         assert!(matches!(error, ImageError::Deadline { .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn escape_sequences_do_not_get_through() {
+        let mut events = Impatient::default();
+        let script = "printf '\\033[91mred\\033[0m\\a\\tx\\033]0;title\\007y\\n'";
+        run(shell(script), "tool", None, &mut events).unwrap();
+        assert_eq!(events.lines, ["red\txy"]);
     }
 
     #[test]
