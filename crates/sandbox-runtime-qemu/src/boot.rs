@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{SandboxName, Status};
+use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::QemuLayout;
 use sandbox_wire::MachineRequest;
@@ -47,7 +47,7 @@ pub fn boot(
     if let Some(why) = &why_not_kvm {
         (options.notice)(&format!("the sandbox is emulated (slower than with KVM): {why}"));
     }
-    check_spec(&record)?;
+    check_spec(&record.spec)?;
     let config = MachineConfig {
         rootfs: images.rootfs(&record.spec.image_digest)?,
         image_env: images.env(&record.spec.image_digest)?,
@@ -77,8 +77,7 @@ pub fn boot(
 }
 
 /// What would only show as a strange failure later.
-fn check_spec(record: &SandboxRecord) -> Result<(), RuntimeError> {
-    let spec = &record.spec;
+pub fn check_spec(spec: &SandboxSpec) -> Result<(), RuntimeError> {
     for (what, path) in [("checkout", &spec.workspace.source), ("home volume", &spec.home.path)] {
         if !path.exists() {
             let problem = format!("the {what} of sandbox `{}` is not there", spec.name);

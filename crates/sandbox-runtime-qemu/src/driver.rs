@@ -44,6 +44,13 @@ impl QemuRuntime {
         Ok((files, record))
     }
 
+    /// The images of every sandbox; a record that cannot be read may use any, so nothing is then unused.
+    fn used_images(&self) -> Result<Option<Vec<Digest>>> {
+        let list = self.list()?;
+        let all = list.sandboxes.into_iter().map(|info| info.spec.image_digest).collect();
+        Ok(list.broken.is_empty().then_some(all))
+    }
+
     fn change_lock(files: &MachineFiles) -> Result<Lock> {
         Lock::take(&files.change_lock(), LockMode::Exclusive, "change", |_| {}).map_err(from_state)
     }
@@ -103,8 +110,7 @@ impl Runtime for QemuRuntime {
     }
 
     fn remove_image(&self, reference: &ImageRef) -> Result<()> {
-        let used = self.list()?.sandboxes.into_iter().map(|info| info.spec.image_digest).collect::<Vec<_>>();
-        self.images.remove(reference, &used)
+        self.images.remove(reference, self.used_images()?.as_deref())
     }
 
     fn export_image_dir(&self, digest: &Digest, guest_path: &str, to: &Path) -> Result<()> {
@@ -114,6 +120,7 @@ impl Runtime for QemuRuntime {
     fn create(&self, spec: &SandboxSpec) -> Result<()> {
         let files = self.files(&spec.name);
         self.images.rootfs(&spec.image_digest)?;
+        boot::check_spec(spec)?;
         make_private_dir(&self.layout.sandboxes()).map_err(from_state)?;
         // Made beside its place and renamed: a crash leaves no half sandbox.
         let aside = self.layout.sandboxes().join(format!(".new-{}", spec.name));
@@ -182,8 +189,11 @@ impl Runtime for QemuRuntime {
         if aside.exists() {
             fs::remove_dir_all(&aside)?;
         }
+        let digest = SandboxRecord::read(&files).ok().flatten().map(|record| record.spec.image_digest);
         fs::rename(&files.dir, &aside)?;
-        Ok(fs::remove_dir_all(&aside)?)
+        fs::remove_dir_all(&aside)?;
+        // An image that lost its name lives on for its last sandbox, and no longer.
+        digest.map_or(Ok(()), |digest| self.images.remove_unused(&digest, self.used_images()?.as_deref()))
     }
 
     fn update(&self, spec: &SandboxSpec) -> Result<()> {

@@ -188,17 +188,28 @@ impl ImageStore {
         Ok(images)
     }
 
-    /// Forgets a reference; the content goes unless another reference or one of `used` needs it.
-    pub fn remove(&self, reference: &ImageRef, used: &[Digest]) -> Result<(), RuntimeError> {
+    /// Forgets a reference; the content goes unless another reference or one of `used` needs it. `None`
+    /// when it is not known what is used.
+    pub fn remove(&self, reference: &ImageRef, used: Option<&[Digest]>) -> Result<(), RuntimeError> {
         let _lock = self.lock()?;
         let path = self.reference(reference);
         let Some(record): Option<ReferenceRecord> = read_record(&path).map_err(from_state)? else {
             return Ok(());
         };
         fs::remove_file(&path)?;
-        let tagged = self.references()?.iter().any(|other| other.digest == record.digest);
-        if !tagged && !used.contains(&record.digest) {
-            let place = self.layout.image(&record.digest);
+        self.drop_content(&record.digest, used)
+    }
+
+    /// Removes content that no reference and no sandbox needs any more.
+    pub fn remove_unused(&self, digest: &Digest, used: Option<&[Digest]>) -> Result<(), RuntimeError> {
+        let _lock = self.lock()?;
+        self.drop_content(digest, used)
+    }
+
+    fn drop_content(&self, digest: &Digest, used: Option<&[Digest]>) -> Result<(), RuntimeError> {
+        let tagged = self.references()?.iter().any(|other| other.digest == *digest);
+        if !tagged && used.is_some_and(|used| !used.contains(digest)) {
+            let place = self.layout.image(digest);
             match fs::remove_dir_all(&place) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
                 _ => {}

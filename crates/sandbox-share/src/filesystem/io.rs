@@ -7,8 +7,9 @@ use std::time::Duration;
 use virtiofsd::filesystem::{Context, FileSystem, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader};
 use virtiofsd::fuse::{Attr, SetattrIn};
 
-use super::ShareFs;
 use super::entries::flag;
+use super::pinned::Pinned;
+use super::{ShareFs, error};
 use crate::nodes::NodeId;
 use crate::policy::{self, Change};
 use crate::quota::most_a_write_takes;
@@ -60,6 +61,7 @@ impl ShareFs {
         flags: u32,
     ) -> io::Result<(Option<u64>, OpenOptions)> {
         let file = self.pin(ctx, node)?;
+        self.check_still_there(ctx, &file)?;
         let access = flags.cast_signed() & libc::O_ACCMODE;
         let cuts = flags & flag(libc::O_TRUNC) != 0;
         if cuts || access != libc::O_RDONLY {
@@ -69,6 +71,24 @@ impl ShareFs {
         let (handle, options) = if cuts { self.metered(file.inner, |_| 0, open) } else { open() }?;
         self.nodes().opened(node);
         Ok((handle, options | self.past_the_cache(access)))
+    }
+
+    /// The guest opens by a name that it may believe in for a second after the host has deleted or
+    /// replaced the file. What it wrote there would be lost with the old file: `ESTALE` makes its kernel
+    /// look the name up again, and open what is there now.
+    fn check_still_there(&self, ctx: Context, file: &Pinned<'_>) -> io::Result<()> {
+        let place = self.nodes().place(file.node).map(|(parent, name)| (parent, name.to_owned()));
+        // Without a name it is a file that the guest itself deleted while it is open, and opens once more.
+        let Some((parent, name)) = place else { return Ok(()) };
+        let dir = self.pin(ctx, parent)?;
+        match self.inner.lookup(ctx, dir.inner, &name) {
+            Ok(entry) => {
+                self.inner.forget(ctx, entry.inode, 1);
+                if entry.inode == file.inner { Ok(()) } else { error(libc::ESTALE) }
+            }
+            Err(missing) if missing.raw_os_error() == Some(libc::ENOENT) => error(libc::ESTALE),
+            Err(other) => Err(other),
+        }
     }
 
     pub(super) fn open_directory(

@@ -34,6 +34,29 @@ fn nothing_is_believed_for_longer_than_a_second() {
 }
 
 #[test]
+fn a_name_that_the_host_took_away_or_gave_to_another_file_is_not_opened_as_the_old_one() {
+    let guest = Guest::with(PLENTY, 0);
+    let (deleted, replaced, moved) =
+        (guest.make("deleted", b"old"), guest.make("replaced", b"old"), guest.make("moved", b"old"));
+    let flags = libc::O_WRONLY.cast_unsigned();
+    for node in [deleted, replaced, moved] {
+        let (handle, _) = guest.share.open(context(), node, false, flags).unwrap();
+        guest.close(node, handle.unwrap());
+    }
+    fs::remove_file(guest.host("deleted")).unwrap();
+    fs::write(guest.host("new"), b"new").unwrap();
+    fs::rename(guest.host("new"), guest.host("replaced")).unwrap();
+    fs::rename(guest.host("moved"), guest.host("elsewhere")).unwrap();
+    for node in [deleted, replaced, moved] {
+        let refused = guest.share.open(context(), node, false, flags).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::ESTALE));
+    }
+    // What the guest's kernel does next.
+    assert_eq!(guest.contents("replaced"), b"new");
+    assert_eq!(guest.contents("elsewhere"), b"old");
+}
+
+#[test]
 fn a_renamed_folder_keeps_its_files() {
     let guest = Guest::with(PLENTY, 0);
     let (old, new) = (guest.mkdir(ROOT, "old").unwrap(), guest.mkdir(ROOT, "new").unwrap());
