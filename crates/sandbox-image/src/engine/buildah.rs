@@ -72,8 +72,17 @@ impl Buildah {
         command
     }
 
+    /// Removes every working container, also one that a build was ended in the middle of making, which
+    /// `rm --all` does not see.
     fn sweep(&self) -> Result<()> {
-        run(self.command(&["rm", "--all"]), "buildah rm", Some(REMOVE), &mut crate::Silent)
+        let listed = capture(self.command(&["containers", "--all", "--quiet"]), "buildah containers", LOOK)?;
+        let ids: Vec<&str> = listed.stdout.split_whitespace().collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut command = self.command(&["rm", "--"]);
+        command.args(ids);
+        run(command, "buildah rm", Some(REMOVE), &mut crate::Silent)
     }
 
     fn rows(command: Command) -> Result<Vec<Row>> {

@@ -11,6 +11,8 @@ use crate::Result;
 
 /// podman refuses longer ones, because sockets live below.
 const LONGEST_RUN_ROOT: usize = 50;
+const SWEEPS: u32 = 10;
+const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 const INFO_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Our own image storage for podman and buildah, which share its format.
@@ -69,13 +71,22 @@ impl Storage {
             Err(StateError::Held { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        sweep_alone()?;
+        // Leftovers cost space, but do not hinder the build.
+        let _ = sweep_alone();
         let shared = Lock::take(&path, LockMode::Shared, "build", |_| {})?;
         let result = build();
         drop(shared);
         if result.is_err() {
-            // The build's own error is the one to report; the next build sweeps again.
-            let _ = sweep_alone();
+            // The last processes of a build that was ended keep its mounts busy for a moment. Its own error
+            // is the one to report; the next build sweeps again.
+            for attempt in 0..SWEEPS {
+                if attempt > 0 {
+                    std::thread::sleep(SWEEP_PAUSE);
+                }
+                if sweep_alone().is_ok() {
+                    break;
+                }
+            }
         }
         result
     }
