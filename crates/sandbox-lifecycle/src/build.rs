@@ -1,6 +1,7 @@
 use sandbox_model::{Digest, ImageRef};
 
 use crate::images::EngineImage;
+use crate::locks::use_images;
 use crate::{BuildRequest, Context, Result};
 
 /// A runner image that is ready in the engine and in the runtime.
@@ -15,6 +16,7 @@ pub struct Built {
 /// Builds the runner image where something changed (or where `request.rebuild`) and loads it into the
 /// runtime. Running sandboxes keep theirs.
 pub fn build(context: &Context<'_>, request: &BuildRequest) -> Result<Built> {
+    let _images = use_images(context, "build")?;
     let image = context.images.ensure(context, request)?;
     load(context, request, &image)?;
     Ok(Built { reference: request.reference(), digest: image.digest, built: image.built })

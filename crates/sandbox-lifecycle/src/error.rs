@@ -39,3 +39,17 @@ pub enum LifecycleError {
     #[error("{path}: {problem}")]
     Snippet { path: PathBuf, problem: String },
 }
+
+/// An error with everything that caused it, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

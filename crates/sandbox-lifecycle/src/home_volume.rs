@@ -41,12 +41,39 @@ pub fn ensure(
     Ok((name, path))
 }
 
-fn create(
+/// A new volume with the image's home and nothing else. The caller holds the boot lock.
+pub fn create(
     context: &Context<'_>,
     target: &Target,
     image: &Digest,
     owner: (u32, u32),
 ) -> Result<(VolumeName, PathBuf)> {
+    let unfinished = begin(context, target, image, owner)?;
+    make_file_system(&unfinished.home, &unfinished.file, owner)?;
+    if unfinished.foreign {
+        change_owners(&unfinished.home, &unfinished.file, owner)?;
+    }
+    finish(context, target, &unfinished)
+}
+
+/// A volume being made, in a folder that goes with this value.
+pub struct Unfinished {
+    _work: tempfile::TempDir,
+    /// The image's home.
+    pub home: PathBuf,
+    /// Where the file system is to be.
+    pub file: PathBuf,
+    /// Something in `home` could not be given to its owner.
+    pub foreign: bool,
+}
+
+/// Takes the home out of an image. The caller holds the boot lock.
+pub fn begin(
+    context: &Context<'_>,
+    target: &Target,
+    image: &Digest,
+    owner: (u32, u32),
+) -> Result<Unfinished> {
     let volumes = context.layout.volumes();
     make_private_dir(&volumes)?;
     // The boot lock makes this name ours alone: what is there is what a killed process left.
@@ -62,15 +89,19 @@ fn create(
         .tempdir_in(&volumes)?;
     let home = work.path().join("home");
     context.runtime.export_image_dir(image, GUEST_HOME, &home)?;
-    let file = work.path().join("home.ext4");
     let foreign = give_to(&home, owner)?;
-    make_file_system(&home, &file, owner)?;
-    if foreign {
-        change_owners(&home, &file, owner)?;
-    }
-    fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
-    fs::File::open(&file)?.sync_all()?;
-    place(context, target, &file)
+    Ok(Unfinished { file: work.path().join("home.ext4"), home, foreign, _work: work })
+}
+
+/// Makes the finished file a volume.
+pub fn finish(
+    context: &Context<'_>,
+    target: &Target,
+    unfinished: &Unfinished,
+) -> Result<(VolumeName, PathBuf)> {
+    fs::set_permissions(&unfinished.file, std::fs::Permissions::from_mode(0o600))?;
+    fs::File::open(&unfinished.file)?.sync_all()?;
+    place(context, target, &unfinished.file)
 }
 
 /// Gives the finished file its name; two volumes made within one second get different ones.
@@ -160,7 +191,7 @@ fn change_owners(home: &Path, file: &Path, (uid, gid): (u32, u32)) -> Result<()>
 }
 
 /// Tools for file systems are in folders that an ordinary user's PATH often lacks.
-fn find(program: &str) -> Result<PathBuf> {
+pub fn find(program: &str) -> Result<PathBuf> {
     let own = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&own).collect();
     folders.extend(["/usr/sbin".into(), "/sbin".into()]);
@@ -171,7 +202,7 @@ fn find(program: &str) -> Result<PathBuf> {
     })
 }
 
-fn run(command: &mut Command, file: &Path) -> Result<()> {
+pub fn run(command: &mut Command, file: &Path) -> Result<()> {
     let output = command.output()?;
     if output.status.success() {
         return Ok(());

@@ -3,9 +3,10 @@
 use std::io::Read;
 
 use sandbox_agents::profile;
-use sandbox_image::{ClientSettings, EngineSettings, EnsureInput, Events, RenderInput};
+use sandbox_image::{ClientSettings, EngineSetting, EngineSettings, EnsureInput, Events, RenderInput};
 use sandbox_model::{AgentRecipe, Digest};
 
+use crate::prune::SeenUnnamed;
 use crate::{BuildRequest, Context, Reporter, Result, Step};
 
 /// An image that an engine has.
@@ -26,6 +27,17 @@ pub trait Images: Send + Sync {
 
     /// The image as a docker archive.
     fn archive(&self, context: &Context<'_>, request: &BuildRequest) -> Result<Box<dyn Read>>;
+
+    /// The engine's images of ours that no name leads to any more. A maker of images without an engine
+    /// has none.
+    fn unnamed(&self, _context: &Context<'_>, _engine: EngineSetting) -> Result<Vec<SeenUnnamed>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes such an image; `false` when it has a name by now, or is gone.
+    fn remove_unnamed(&self, _: &Context<'_>, _engine: EngineSetting, _id: &Digest) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// The image engines of this machine.
@@ -58,14 +70,14 @@ impl EngineImages {
     fn engine(
         &self,
         context: &Context<'_>,
-        request: &BuildRequest,
+        setting: EngineSetting,
     ) -> Result<Box<dyn sandbox_image::Engine>> {
         let settings = EngineSettings {
             dir: context.layout.engine(),
             runtime_dir: self.client.runtime_dir.clone(),
             docker_network: self.docker_network.clone(),
         };
-        Ok(sandbox_image::find(request.image.engine, &settings)?)
+        Ok(sandbox_image::find(setting, &settings)?)
     }
 }
 
@@ -76,7 +88,7 @@ impl Images for EngineImages {
     }
 
     fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
-        let engine = self.engine(context, request)?;
+        let engine = self.engine(context, request.image.engine)?;
         context.reporter.verbose(&format!("the image engine is {}", engine.name()));
         let recipe = recipe(request);
         let input = EnsureInput {
@@ -92,8 +104,25 @@ impl Images for EngineImages {
     }
 
     fn archive(&self, context: &Context<'_>, request: &BuildRequest) -> Result<Box<dyn Read>> {
-        let engine = self.engine(context, request)?;
+        let engine = self.engine(context, request.image.engine)?;
         Ok(Box::new(engine.save(request.reference().as_str())?))
+    }
+
+    fn unnamed(&self, context: &Context<'_>, engine: EngineSetting) -> Result<Vec<SeenUnnamed>> {
+        let managed = self.engine(context, engine)?.list_managed()?;
+        let unnamed = managed.into_iter().filter(|image| image.names.is_empty());
+        Ok(unnamed
+            .map(|image| SeenUnnamed { id: image.id, created: image.created, size: image.size })
+            .collect())
+    }
+
+    fn remove_unnamed(&self, context: &Context<'_>, engine: EngineSetting, id: &Digest) -> Result<bool> {
+        let engine = self.engine(context, engine)?;
+        if !engine.inspect(id.hex())?.is_some_and(|image| image.names.is_empty()) {
+            return Ok(false);
+        }
+        engine.remove(id.hex())?;
+        Ok(true)
     }
 }
 

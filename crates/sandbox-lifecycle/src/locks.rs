@@ -1,14 +1,71 @@
-use sandbox_state::{Lock, LockMode};
+use std::path::Path;
 
-use crate::{Context, Result, Target};
+use sandbox_state::{Lock, LockMode, StateError};
+
+use crate::{Context, Result, Target, holders};
+
+/// What to do about a lock that another holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Wait for it, as a step that names the holder.
+    Wait,
+    /// Do without.
+    None,
+}
 
 /// The lock under which a sandbox is made, started, changed or removed. A wait shows as a step that names
 /// the holder.
-pub(crate) fn boot_lock(context: &Context<'_>, target: &Target, purpose: &str) -> Result<Lock> {
+pub fn boot_lock(context: &Context<'_>, target: &Target, purpose: &str) -> Result<Lock> {
     let path = context.layout.boot_lock(&target.checkout, target.agent);
+    wait(context, &path, LockMode::Exclusive, purpose)
+}
+
+/// `None` where another holds it and there is no patience.
+pub fn boot_lock_if(
+    context: &Context<'_>,
+    target: &Target,
+    purpose: &str,
+    patience: Patience,
+) -> Result<Option<Lock>> {
+    let path = context.layout.boot_lock(&target.checkout, target.agent);
+    take(context, &path, LockMode::Exclusive, purpose, patience)
+}
+
+/// Held while an image is used to make something: nobody removes one meanwhile. Taken after a boot lock,
+/// never before one.
+pub fn use_images(context: &Context<'_>, purpose: &str) -> Result<Lock> {
+    wait(context, &context.layout.image_store_lock(), LockMode::Shared, purpose)
+}
+
+/// Held while images are removed. No boot lock is taken under it.
+pub fn remove_images(context: &Context<'_>, purpose: &str, patience: Patience) -> Result<Option<Lock>> {
+    take(context, &context.layout.image_store_lock(), LockMode::Exclusive, purpose, patience)
+}
+
+fn take(
+    context: &Context<'_>,
+    path: &Path,
+    mode: LockMode,
+    purpose: &str,
+    patience: Patience,
+) -> Result<Option<Lock>> {
+    if patience == Patience::Wait {
+        return wait(context, path, mode, purpose).map(Some);
+    }
+    match Lock::try_take(path, mode, purpose) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(StateError::Held { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wait(context: &Context<'_>, path: &Path, mode: LockMode, purpose: &str) -> Result<Lock> {
     let mut waiting = None;
-    let lock = Lock::take(&path, LockMode::Exclusive, purpose, |holder| {
-        waiting = Some(context.reporter.begin(&format!("waiting for {holder}")));
+    let lock = Lock::take(path, mode, purpose, |written| {
+        // Users of a shared lock do not write their name into it, but the system knows them.
+        let holders = holders::of(path);
+        let who = if holders.is_empty() { written.to_string() } else { holders.join(", ") };
+        waiting = Some(context.reporter.begin(&format!("waiting for {who}")));
     })?;
     if let Some(step) = waiting {
         step.finish(None);

@@ -1,7 +1,7 @@
 use sandbox_model::{AgentName, CheckoutSlug, SandboxName, SandboxSpec, labels};
 
 /// Which sandbox: one checkout and one agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     pub checkout: CheckoutSlug,
     pub agent: AgentName,

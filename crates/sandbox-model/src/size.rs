@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A size in bytes, written as an integer with `M` or `G` (powers of 1024); a bare integer is MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ByteSize(u64);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,8 @@ pub mod labels {
     pub const MANAGED: &str = "org.agents-sandbox.managed";
     pub const BASE: &str = "org.agents-sandbox.base";
     pub const DOCKERFILE_ID: &str = "org.agents-sandbox.dockerfile-id";
+    /// On a sandbox that serves one task and is thrown away after it.
+    pub const TASK: &str = "org.agents-sandbox.task";
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,6 +76,11 @@ impl Layout {
         self.state.join("locks").join("images.lock")
     }
 
+    /// Written when pruning by itself last asked the image engine.
+    pub fn engine_pruned(&self) -> PathBuf {
+        self.state.join("engine-pruned")
+    }
+
     /// Held while the image of one checkout and agent is built.
     pub fn build_lock(&self, checkout: &CheckoutSlug, agent: AgentName) -> PathBuf {
         self.state.join("locks").join(checkout.as_str()).join(format!("{agent}.build.lock"))

@@ -16,6 +16,14 @@ impl Stamp {
         Self::format(seconds, "%Y%m%dT%H%M%S", TimeZone::UTC)
     }
 
+    /// Takes a moment back from a name; `None` for anything else.
+    pub fn from_name(text: &str) -> Option<i64> {
+        let moment = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%S", text).ok()?;
+        let seconds = TimeZone::UTC.to_timestamp(moment).ok()?.as_second();
+        // Only what `for_name` writes: the parser takes shorter forms too.
+        (Self::for_name(seconds) == text).then_some(seconds)
+    }
+
     /// `YYYY-MM-DD HH:MM:SS` in the local time zone, as in tables.
     pub fn for_table(seconds: i64) -> String {
         Self::format(seconds, "%Y-%m-%d %H:%M:%S", TimeZone::system())
@@ -40,6 +48,10 @@ mod tests {
     #[test]
     fn names_use_utc() {
         assert_eq!(Stamp::for_name(1_795_971_474), "20261129T165754");
+        assert_eq!(Stamp::from_name("20261129T165754"), Some(1_795_971_474));
+        for text in ["", "20261129", "20261129T16575", "20261329T165754", "x0261129T165754"] {
+            assert_eq!(Stamp::from_name(text), None, "{text}");
+        }
         assert_eq!(Stamp::for_json(1_795_971_474), "2026-11-29T16:57:54Z");
     }
 }

@@ -6,6 +6,8 @@ mod plan;
 mod prepare;
 pub(crate) mod spec;
 
+pub(crate) use attach::IMAGE_FINGERPRINT;
+
 use std::time::{Duration, Instant};
 
 use sandbox_keeper::Draining;

@@ -2,12 +2,12 @@
 
 use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{Digest, SandboxSpec, Status};
-use sandbox_state::{Lock, LockMode, ProjectState, SandboxFiles, read_record, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, read_record, write_record};
 
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_pending};
 use super::plan::{Plan, plan};
 use super::{Outcome, guest, spec};
-use crate::locks::boot_lock;
+use crate::locks::{boot_lock, use_images};
 use crate::{Context, LifecycleError, Result, UpRequest, build, home_volume, keeper, keeper_status};
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -31,9 +31,7 @@ pub fn prepare(
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
     // Nobody removes images while one is about to be used.
-    let images = Lock::take(&context.layout.image_store_lock(), LockMode::Shared, request.verb, |holder| {
-        context.reporter.info(&format!("waiting for {holder}, which works on the image store"));
-    })?;
+    let images = use_images(context, request.verb)?;
     let image = image(context, request, &state, content_id)?;
     request.rebuild = false;
 

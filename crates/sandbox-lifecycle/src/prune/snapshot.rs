@@ -1,0 +1,147 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sandbox_image::EngineSetting;
+use sandbox_model::{ByteSize, Digest, ImageRef, SandboxName, Status, VolumeName, labels};
+use sandbox_runtime::SandboxInfo;
+use sandbox_state::{ProjectState, Stamp, read_record};
+
+use crate::{Context, Result, Target, owner, volumes};
+
+/// Everything there was at one moment, as far as it bears on what may go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Seconds since 1970.
+    pub taken: i64,
+    pub sandboxes: Vec<SeenSandbox>,
+    /// Names of sandboxes whose record cannot be read: they may use anything of theirs.
+    pub broken: Vec<String>,
+    pub volumes: Vec<SeenVolume>,
+    pub images: Vec<SeenImage>,
+    /// By target; one without a state file is not in it.
+    pub states: BTreeMap<Target, StateRecord>,
+    /// The engine's images of ours that no name leads to any more.
+    pub unnamed: Vec<SeenUnnamed>,
+    /// Why the engine could not be asked, where it could not.
+    pub engine_problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenSandbox {
+    pub name: SandboxName,
+    /// It carries a label of ours.
+    pub ours: bool,
+    /// It serves one task and is not a checkout's own.
+    pub task: bool,
+    /// From its labels. A sandbox of an earlier version has none.
+    pub owner: Option<Target>,
+    pub status: Status,
+    /// Seconds since 1970.
+    pub updated: i64,
+    pub image: ImageRef,
+    pub digest: Digest,
+    /// The files it mounts as disks.
+    pub disks: Vec<PathBuf>,
+    /// Bytes on disk, without home and image.
+    pub size: ByteSize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenVolume {
+    pub name: VolumeName,
+    pub path: PathBuf,
+    pub owner: Option<Target>,
+    /// Bytes on disk.
+    pub size: ByteSize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenImage {
+    pub reference: ImageRef,
+    pub digest: Digest,
+    pub size: ByteSize,
+}
+
+/// An image of the engine that has lost its name, as a rebuild leaves the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenUnnamed {
+    pub id: Digest,
+    /// Seconds since 1970.
+    pub created: i64,
+    pub size: ByteSize,
+}
+
+/// What a state file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateRecord {
+    Current(Option<VolumeName>),
+    /// It cannot be read: anything of its target may be the current one.
+    Unreadable,
+}
+
+/// Looks at everything once. `engine` is the one to ask for images without a name; `None` leaves it out.
+///
+/// Fails only where the runtime cannot be asked: what is broken is in the snapshot as such, and an engine
+/// that does not work is no hindrance to the rest.
+pub fn snapshot(context: &Context<'_>, engine: Option<EngineSetting>) -> Result<Snapshot> {
+    let list = context.runtime.list()?;
+    let mut seen = Snapshot {
+        taken: Stamp::now(),
+        sandboxes: list.sandboxes.into_iter().map(|info| sandbox(context, info)).collect(),
+        broken: list.broken.into_iter().map(|broken| broken.name).collect(),
+        volumes: volumes::files(&context.layout)?.into_iter().map(volume).collect(),
+        ..Snapshot::default()
+    };
+    for image in context.runtime.list_images()? {
+        let (reference, digest) = (image.reference, image.digest);
+        seen.images.push(SeenImage { reference, digest, size: image.size });
+    }
+    let owners = seen.volumes.iter().filter_map(|volume| volume.owner.clone());
+    let targets = owners.chain(seen.sandboxes.iter().filter_map(|sandbox| sandbox.owner.clone()));
+    for target in targets.collect::<Vec<_>>() {
+        if let Some(record) = state(context, &target) {
+            seen.states.insert(target, record);
+        }
+    }
+    match engine.map(|engine| context.images.unnamed(context, engine)) {
+        None => {}
+        Some(Ok(images)) => seen.unnamed = images,
+        Some(Err(error)) => seen.engine_problem = Some(crate::error::chain(&error)),
+    }
+    Ok(seen)
+}
+
+fn sandbox(context: &Context<'_>, info: SandboxInfo) -> SeenSandbox {
+    let spec = info.spec;
+    SeenSandbox {
+        ours: spec.labels.keys().any(|key| key.starts_with(labels::PREFIX)),
+        task: is_task(&spec),
+        owner: Target::of(&spec),
+        size: context.runtime.disk_usage(&spec.name).unwrap_or_default(),
+        status: info.status,
+        updated: info.updated,
+        image: spec.image,
+        digest: spec.image_digest,
+        disks: vec![spec.home.path],
+        name: spec.name,
+    }
+}
+
+/// The name tells where a label cannot: earlier versions set none.
+fn is_task(spec: &sandbox_model::SandboxSpec) -> bool {
+    spec.labels.contains_key(labels::TASK) || spec.name.as_str().starts_with("agents-sandbox-task-")
+}
+
+fn volume(file: volumes::VolumeFile) -> SeenVolume {
+    let owner = owner::of_volume(&file.name).map(|(target, _)| target);
+    SeenVolume { owner, size: file.used, path: file.path, name: file.name }
+}
+
+/// `None` where nothing is recorded.
+pub(super) fn state(context: &Context<'_>, target: &Target) -> Option<StateRecord> {
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    match read_record::<ProjectState>(&files.state()) {
+        Ok(record) => record.map(|state| StateRecord::Current(state.home_volume)),
+        Err(_) => Some(StateRecord::Unreadable),
+    }
+}
