@@ -1,11 +1,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sandbox_lifecycle::{Context, EngineImages, Identity};
+use clap::ValueEnum;
+use sandbox_config::{PREFIX, Settings};
+use sandbox_lifecycle::{Context, Identity};
 use sandbox_runtime::Runtime;
 use sandbox_state::{Environment, Layout};
 
-use crate::commands::args::GlobalArgs;
+use crate::commands::args::{GlobalArgs, LogLevel};
 use crate::error::CommandError;
 use crate::report::{Console, Output};
 use crate::wiring;
@@ -15,13 +17,15 @@ use crate::wiring;
 pub struct App {
     pub out: Output,
     pub console: Console,
+    typed: GlobalArgs,
 }
 
 impl App {
     pub fn new(typed: &GlobalArgs) -> Self {
         Self {
-            out: Output { quiet: typed.quiet },
-            console: Console::new(typed.log_level.unwrap_or_default()),
+            out: Output::new(typed.quiet || wish("QUIET").as_deref() == Some("true")),
+            console: Console::new(typed.log_level.or_else(level).unwrap_or_default()),
+            typed: typed.clone(),
         }
     }
 
@@ -30,11 +34,30 @@ impl App {
         Ok(Layout::new(&Environment::from_process())?)
     }
 
-    /// What the use cases work with, over the runtime that this computer can use.
+    /// This program's own file, for the background processes it starts.
+    pub fn program() -> Result<PathBuf, CommandError> {
+        std::env::current_exe()
+            .map_err(|error| CommandError::new(format!("the program's own file cannot be found: {error}")))
+    }
+
+    /// Takes over what the settings say about this program's own words. What was typed is in them.
+    pub fn adopt(&self, settings: &Settings) {
+        if self.typed.log_level.is_none() {
+            self.console.set_level(settings.log_level.value.into());
+        }
+        self.out.set_quiet(self.typed.quiet || settings.quiet.value);
+    }
+
+    /// What the use cases work with that start nothing. Costs no look at any settings.
     pub fn context(&self) -> Result<Context<'_>, CommandError> {
+        self.context_for(&Settings::default())
+    }
+
+    /// What the use cases work with.
+    pub fn context_for(&self, settings: &Settings) -> Result<Context<'_>, CommandError> {
         let layout = Self::layout()?;
-        let program = program()?;
-        let runtime = wiring::runtime(&layout, &program)?;
+        let program = Self::program()?;
+        let runtime = wiring::runtime(&layout, &program, settings, &self.console)?;
         Ok(self.context_over(layout, program, runtime))
     }
 
@@ -42,7 +65,7 @@ impl App {
         Context {
             layout,
             runtime,
-            images: Arc::new(EngineImages),
+            images: wiring::images(),
             program,
             version: env!("CARGO_PKG_VERSION"),
             identity: Identity {
@@ -54,8 +77,11 @@ impl App {
     }
 }
 
-/// This program's own file, for the background processes it starts.
-fn program() -> Result<PathBuf, CommandError> {
-    std::env::current_exe()
-        .map_err(|error| CommandError::new(format!("the program's own file cannot be found: {error}")))
+/// A variable of ours, for the commands that read no settings; those that do hear it as one layer of them.
+fn wish(key: &str) -> Option<String> {
+    std::env::var(format!("{PREFIX}{key}")).ok()
+}
+
+fn level() -> Option<LogLevel> {
+    LogLevel::from_str(&wish("LOG_LEVEL")?, true).ok()
 }

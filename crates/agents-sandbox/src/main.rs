@@ -3,6 +3,7 @@
 
 mod app;
 mod commands;
+mod doctor;
 mod error;
 mod exit;
 mod internal;

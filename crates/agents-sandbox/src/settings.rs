@@ -1,53 +1,132 @@
-//! What is meant: settings of all layers, and what was typed on top.
+//! What is meant: the settings of every layer, with what was typed on top, as plain values.
 
-use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Display;
 use std::num::NonZero;
+use std::str::FromStr;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
-use sandbox_lifecycle::{ImageSettings, SandboxSettings, Target, UpRequest};
-use sandbox_model::{AgentName, ByteSize, NetworkPolicy, Resources};
+use sandbox_config::{Flags, Inputs, Loaded, Settings, load};
+use sandbox_lifecycle::{BuildRequest, ImageSettings, Project, SandboxSettings, Target, UpRequest};
+use sandbox_model::{NetworkPolicy, Resources};
 
+use crate::app::App;
 use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
 use crate::project;
 
-/// The wish that `run`, `shell` or `exec` stands for, in the folder where it was typed.
-pub fn up_request(args: &PrepareArgs, verb: &'static str) -> Result<UpRequest, CommandError> {
-    let cpus = match args.resources.cpus {
-        None | Some(0) => available_parallelism().map_or(1, NonZero::get),
-        Some(count) => usize::from(count),
-    };
-    Ok(UpRequest {
-        project: project::discover()?,
-        agent: args.agent.agent.unwrap_or(AgentName::Opencode),
-        settings: SandboxSettings {
+/// The project in the current folder, and the settings that hold there.
+#[derive(Debug)]
+pub struct Meant {
+    pub project: Project,
+    pub settings: Settings,
+}
+
+impl Meant {
+    /// Reads every layer; `flags` are on top. Tells the user what the layers give reason to.
+    pub fn resolve(app: &App, flags: Flags) -> Result<Self, CommandError> {
+        let project = project::discover()?;
+        let layout = App::layout()?;
+        let inputs = Inputs {
+            config_dir: layout.config,
+            repo_slug: project.repo.clone(),
+            project_dir: Some(project.config_dir.clone()),
+            environment: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            flags,
+        };
+        let Loaded { settings, warnings, .. } = load(&inputs)?;
+        app.adopt(&settings);
+        for warning in warnings {
+            app.console.warning(&warning);
+        }
+        Ok(Self { project, settings })
+    }
+
+    pub fn target(&self) -> Target {
+        Target { checkout: self.project.checkout.clone(), agent: self.settings.agent.value }
+    }
+
+    pub fn up_request(&self, args: &PrepareArgs, verb: &'static str) -> Result<UpRequest, CommandError> {
+        let build = self.build_request(args.image.rebuild, args.image.agent_version.clone())?;
+        Ok(UpRequest {
+            project: build.project,
+            agent: build.agent,
+            settings: self.sandbox()?,
+            image: build.image,
+            rebuild: build.rebuild,
+            agent_version: build.agent_version,
+            verb,
+        })
+    }
+
+    pub fn build_request(
+        &self,
+        rebuild: bool,
+        agent_version: Option<String>,
+    ) -> Result<BuildRequest, CommandError> {
+        if self.settings.docker.value {
+            // Silence would be a lie: the engine in the image is not built yet.
+            return Err(CommandError::new("docker in the sandbox is not available in this version")
+                .hint(format!("it is asked for by {}", self.settings.docker.origin)));
+        }
+        Ok(BuildRequest {
+            project: self.project.clone(),
+            agent: self.settings.agent.value,
+            image: image(&self.settings)?,
+            rebuild,
+            agent_version,
+        })
+    }
+
+    fn sandbox(&self) -> Result<SandboxSettings, CommandError> {
+        let settings = &self.settings;
+        let cpus = match settings.cpus.value {
+            0 => available_parallelism().map_or(1, NonZero::get),
+            count => usize::from(count),
+        };
+        let layout = App::layout()?;
+        let env = sandbox_config::env_files(&layout.config, Some(&self.project.config_dir))?.merged();
+        Ok(SandboxSettings {
             resources: Resources {
-                cpus: u32::try_from(cpus).unwrap_or(1),
-                memory: args.resources.memory.unwrap_or(ByteSize::gib(4)),
+                cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+                memory: settings.memory.value,
             },
-            disk_size: args.resources.disk_size,
-            tmp_size: args.resources.tmp_size.unwrap_or(ByteSize::gib(2)),
-            workspace_quota: args.resources.workspace_quota.unwrap_or(ByteSize::gib(16)),
+            disk_size: settings.disk_size.value,
+            tmp_size: settings.tmp_size.value,
+            workspace_quota: settings.workspace_quota.value,
             network: NetworkPolicy {
-                profile: args.network.network.unwrap_or_default(),
-                dns_servers: args.network.dns.clone(),
-                ..NetworkPolicy::default()
+                profile: settings.network_profile.value,
+                egress_allow: settings.network_egress_allow.value.clone(),
+                egress_deny: settings.network_egress_deny.value.clone(),
+                dns_servers: settings.network_dns_servers.value.clone(),
             },
-            env: BTreeMap::new(),
-            auto_stop_timeout: Duration::from_secs(10),
-            auto_stop_on_active_sessions: false,
-            auto_stop_max_session_retries: 10,
-        },
-        image: ImageSettings::default(),
-        rebuild: args.image.rebuild,
-        agent_version: args.image.agent_version.clone(),
-        verb,
+            env,
+            auto_stop_timeout: settings.auto_stop_timeout.value,
+            auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions.value,
+            auto_stop_max_session_retries: settings.auto_stop_max_session_retries.value,
+        })
+    }
+}
+
+fn image(settings: &Settings) -> Result<ImageSettings, CommandError> {
+    Ok(ImageSettings {
+        engine: same(settings.image_engine.value)?,
+        base: same(&settings.image_base.value)?,
+        host_ca: same(settings.image_host_ca.value)?,
     })
 }
 
+/// One word in two vocabularies: that of the settings, and that of the room that does it.
+fn same<T: FromStr>(word: impl Display) -> Result<T, CommandError>
+where
+    T::Err: Error + 'static,
+{
+    word.to_string().parse().map_err(|error| CommandError::from_chain(&error))
+}
+
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.
-pub fn target(agent: &AgentArg) -> Result<Target, CommandError> {
-    let project = project::discover()?;
-    Ok(Target { checkout: project.checkout, agent: agent.agent.unwrap_or(AgentName::Opencode) })
+pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
+    Ok(Meant::resolve(app, agent.flags())?.target())
 }

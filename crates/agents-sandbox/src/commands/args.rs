@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
+use sandbox_config::Flags;
 use sandbox_model::{AgentName, ByteSize, NetworkProfile};
 
 /// The least important message that is still shown.
@@ -14,6 +15,17 @@ pub enum LogLevel {
     Info,
     #[value(alias = "debug")]
     Verbose,
+}
+
+impl From<sandbox_config::LogLevel> for LogLevel {
+    fn from(level: sandbox_config::LogLevel) -> Self {
+        match level {
+            sandbox_config::LogLevel::Error => Self::Error,
+            sandbox_config::LogLevel::Warning => Self::Warning,
+            sandbox_config::LogLevel::Info => Self::Info,
+            sandbox_config::LogLevel::Verbose => Self::Verbose,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -132,4 +144,31 @@ pub struct PrepareArgs {
 
     #[command(flatten)]
     pub network: NetworkArgs,
+}
+
+impl AgentArg {
+    /// As the layer above all settings.
+    pub fn flags(&self) -> Flags {
+        Flags { agent: self.agent.map(|agent| agent.to_string()), ..Flags::default() }
+    }
+}
+
+impl PrepareArgs {
+    /// As the layer above all settings.
+    pub fn flags(&self) -> Flags {
+        let size = |size: Option<ByteSize>| size.map(|size| size.to_string());
+        let typed = |flag: bool| flag.then_some(true);
+        Flags {
+            cpus: self.resources.cpus.map(|count| count.to_string()),
+            memory: size(self.resources.memory),
+            disk_size: size(self.resources.disk_size),
+            tmp_size: size(self.resources.tmp_size),
+            workspace_quota: size(self.resources.workspace_quota),
+            network: self.network.network.map(|profile| profile.to_string()),
+            dns: self.network.dns.clone(),
+            docker: typed(self.image.docker),
+            dind: typed(self.image.dind),
+            ..self.agent.flags()
+        }
+    }
 }

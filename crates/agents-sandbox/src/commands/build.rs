@@ -1,10 +1,14 @@
 //! `build`: make the image of the project's sandbox; `build dockerfile`: print what it is made from.
 
 use clap::{Args, Subcommand};
+use sandbox_config::Flags;
 
 use super::CommandResult;
 use super::args::AgentArg;
 use crate::app::App;
+use crate::exit::Exit;
+use crate::settings::Meant;
+use crate::wiring;
 
 /// Build the image of the project's sandbox
 ///
@@ -59,6 +63,31 @@ pub struct DockerfileArgs {
 }
 
 pub fn run(app: &App, args: &BuildArgs) -> CommandResult {
-    let _ = (app, args);
-    Err(crate::error::CommandError::new("building is not available in this version"))
+    if let Some(BuildCommand::Dockerfile(args)) = &args.what {
+        return dockerfile(app, args);
+    }
+    let meant = Meant::resolve(app, flags(&args.agent, args.docker))?;
+    let request = meant.build_request(args.rebuild, args.agent_version.clone())?;
+    if args.dry_run {
+        app.console.info(&format!("would build {}", request.reference()));
+        return Ok(Exit::SUCCESS);
+    }
+    let context = app.context_for(&meant.settings)?;
+    let built = sandbox_lifecycle::build(&context, &request)?;
+    let what = if built.built { "built" } else { "nothing changed:" };
+    app.console.info(&format!("{what} {} ({})", built.reference, built.digest.short()));
+    Ok(Exit::SUCCESS)
+}
+
+fn dockerfile(app: &App, args: &DockerfileArgs) -> CommandResult {
+    let meant = Meant::resolve(app, flags(&args.agent, args.docker))?;
+    let request = meant.build_request(false, None)?;
+    let context = app.context_for(&meant.settings)?;
+    let text = sandbox_lifecycle::dockerfile(&context, &wiring::engine_images(), &request)?;
+    app.out.bytes(text.as_bytes())?;
+    Ok(Exit::SUCCESS)
+}
+
+fn flags(agent: &AgentArg, docker: bool) -> Flags {
+    Flags { docker: docker.then_some(true), ..agent.flags() }
 }

@@ -22,6 +22,12 @@ pub struct CompletionArgs {
 pub fn run(app: &App, args: &CompletionArgs) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), PROGRAM, &mut script);
+    if args.shell == Shell::Bash {
+        // The generator (4.6.12) takes the dash in our name for the step to a subcommand in one of two
+        // places; the test that completes with a real bash shows it.
+        let text = String::from_utf8_lossy(&script).replace("agents__subcmd__sandbox", "agents__sandbox");
+        script = text.into_bytes();
+    }
     app.out.bytes(&script)?;
     Ok(Exit::SUCCESS)
 }

@@ -1,10 +1,15 @@
 //! The `config` group, and `config show`.
 
 use clap::{Args, Subcommand};
+use sandbox_config::{Entry, Flags, Origin};
+use serde_json::{Map, Value, json};
 
 use super::CommandResult;
 use super::list::Format;
 use crate::app::App;
+use crate::exit::Exit;
+use crate::report::{Column, Table, Tone};
+use crate::settings::Meant;
 
 /// Everything that works on settings
 #[derive(Debug, Subcommand)]
@@ -37,6 +42,32 @@ pub fn run(app: &App, command: &ConfigCommand) -> CommandResult {
 }
 
 fn show(app: &App, args: &ShowArgs) -> CommandResult {
-    let _ = (app, args);
-    Err(crate::error::CommandError::new("settings are not available in this version"))
+    let meant = Meant::resolve(app, Flags::default())?;
+    let entries = sandbox_config::entries(&meant.settings);
+    if args.format.is_some() {
+        let document: Map<String, Value> = entries.iter().map(|entry| json(entry, args.origin)).collect();
+        app.out.json(&document)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let columns = [("SETTING", true), ("VALUE", false), ("ORIGIN", false)];
+    let count = if args.origin { 3 } else { 2 };
+    let columns: Vec<Column> =
+        columns[..count].iter().map(|(heading, whole)| Column { heading, whole: *whole }).collect();
+    let mut table = Table::new(&columns);
+    for entry in entries {
+        // What somebody set stands out from what is built in.
+        let tone = if entry.origin == Origin::Default { Tone::Dim } else { Tone::Plain };
+        let value = if entry.value.is_empty() { "-".into() } else { entry.value };
+        table.row(
+            [entry.key, value, entry.origin.to_string()].into_iter().take(count).map(|text| (text, tone)),
+        );
+    }
+    app.out.line(&table.render())?;
+    Ok(Exit::SUCCESS)
+}
+
+fn json(entry: &Entry, origin: bool) -> (String, Value) {
+    let value = entry.json.clone();
+    let value = if origin { json!({ "value": value, "origin": entry.origin.to_string() }) } else { value };
+    (entry.key.clone(), value)
 }

@@ -1,12 +1,21 @@
 //! `doctor`: is everything there that a sandbox needs?
 
 use clap::Args;
+use sandbox_config::{Flags, Settings};
 
 use super::CommandResult;
 use super::list::Format;
 use crate::app::App;
+use crate::doctor::{Finding, Grade, examine};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::report::{Column, Table, Tone};
+use crate::settings::Meant;
 
 /// Check that this computer has all that is needed
+///
+/// Starts nothing and changes nothing. Ends with an error if something is missing without which no sandbox
+/// works.
 #[derive(Debug, Clone, Args)]
 pub struct DoctorArgs {
     /// Another form than lines
@@ -15,6 +24,58 @@ pub struct DoctorArgs {
 }
 
 pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
-    let _ = (app, args);
-    Err(crate::error::CommandError::new("nothing is checked yet"))
+    let settings = settings(app)?;
+    let findings = examine(&App::layout()?, &settings);
+    if args.format.is_some() {
+        app.out.json(&findings)?;
+    } else {
+        app.out.line(&table(&findings).render())?;
+    }
+    let missing: Vec<&Finding> = findings.iter().filter(|finding| finding.grade == Grade::Missing).collect();
+    if args.format.is_none() {
+        for finding in findings.iter().filter(|finding| finding.grade == Grade::Note) {
+            app.console.info(&format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Exit::SUCCESS);
+    }
+    let what: Vec<&str> = missing.iter().map(|finding| finding.check).collect();
+    let error = CommandError::new(format!("sandboxes cannot work here yet: {}", what.join(", ")));
+    Err(missing.iter().fold(error, |error, finding| {
+        error.hint(format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()))
+    }))
+}
+
+/// Those of the current folder; where they cannot be read, that is not what is asked about.
+fn settings(app: &App) -> Result<Settings, CommandError> {
+    match Meant::resolve(app, Flags::default()) {
+        Ok(meant) => Ok(meant.settings),
+        Err(error) if error.exit == Exit::USAGE => Err(error),
+        Err(error) => {
+            app.console.error(&error.render());
+            Ok(Settings::default())
+        }
+    }
+}
+
+fn table(findings: &[Finding]) -> Table {
+    let mut table = Table::new(&[
+        Column { heading: "CHECK", whole: true },
+        Column { heading: "STATUS", whole: true },
+        Column { heading: "DETAIL", whole: false },
+    ]);
+    for finding in findings {
+        let (word, tone) = match finding.grade {
+            Grade::Good => ("ok", Tone::Good),
+            Grade::Note => ("note", Tone::Passing),
+            Grade::Missing => ("missing", Tone::Bad),
+        };
+        table.row([
+            (finding.check.into(), Tone::Plain),
+            (word.into(), tone),
+            (finding.detail.clone(), Tone::Plain),
+        ]);
+    }
+    table
 }

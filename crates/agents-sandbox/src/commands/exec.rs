@@ -10,7 +10,7 @@ use super::args::{AgentArg, PrepareArgs};
 use super::{CommandResult, prepare};
 use crate::app::App;
 use crate::error::CommandError;
-use crate::settings;
+use crate::settings::Meant;
 use crate::terminal::{Streams, terminal_size};
 
 /// Run one command in the project's sandbox
@@ -61,8 +61,9 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     }
     let env = args.env.iter().filter_map(|text| variable(text).transpose()).collect::<Result<_, _>>()?;
     let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
-    let request = settings::up_request(&prepare_args, "exec")?;
-    let context = app.context()?;
+    let meant = Meant::resolve(app, prepare_args.flags())?;
+    let request = meant.up_request(&prepare_args, "exec")?;
+    let context = app.context_for(&meant.settings)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let tty = args.tty.then(terminal_size).flatten();
     let dir = match &args.workdir {

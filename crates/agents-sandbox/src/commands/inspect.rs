@@ -51,7 +51,7 @@ pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
     let context = app.context()?;
     let target = match &args.name {
         Some(name) => project::target_of(&context, name)?,
-        None => settings::target(&args.agent)?,
+        None => settings::target(app, &args.agent)?,
     };
     let name = args.name.clone().unwrap_or_else(|| target.name());
     let info = context.runtime.inspect(&name)?.ok_or(RuntimeError::NoSuchSandbox(name.clone()))?;

@@ -21,7 +21,7 @@ pub struct KillArgs {
 }
 
 pub fn run(app: &App, args: &KillArgs) -> CommandResult {
-    let target = args.end.target()?;
+    let target = args.end.target(app)?;
     if args.end.dry_run {
         return args.end.preview(app, &target, "power off");
     }

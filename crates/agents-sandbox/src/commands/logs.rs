@@ -50,7 +50,7 @@ pub fn run(app: &App, args: &LogsArgs) -> CommandResult {
     let Wanted { name, log } = wanted(&args.which)?;
     let target = match &name {
         Some(name) => project::target_of(&context, name)?,
-        None => settings::target(&args.agent)?,
+        None => settings::target(app, &args.agent)?,
     };
     let mut logs: Vec<Tail> = sandbox_lifecycle::logs(&context, &target)?
         .into_iter()

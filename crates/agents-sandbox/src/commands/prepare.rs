@@ -7,10 +7,9 @@ use sandbox_model::ExecSpec;
 use sandbox_runtime::ExecSession;
 
 use super::CommandResult;
-use super::args::ImageArgs;
 use crate::app::App;
-use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::settings::Meant;
 use crate::terminal::{Ended, Streams, attach as attach_terminal};
 
 /// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
@@ -33,7 +32,7 @@ pub fn attach(context: &Context<'_>, up: &Up, command: &ExecSpec, streams: Strea
 }
 
 /// Says what would be done.
-pub fn dry_run(app: &App, request: &UpRequest, words: &str) -> CommandResult {
+pub fn dry_run(app: &App, meant: &Meant, request: &UpRequest, words: &str) -> CommandResult {
     let settings = &request.settings;
     let name = request.target().name();
     let mut lines = vec![
@@ -43,21 +42,10 @@ pub fn dry_run(app: &App, request: &UpRequest, words: &str) -> CommandResult {
         format!("machine    {} CPUs, {} memory", settings.resources.cpus, settings.resources.memory),
         format!("network    {}", settings.network.profile),
     ];
-    if let Ok(context) = app.context() {
+    if let Ok(context) = app.context_for(&meant.settings) {
         let status = context.runtime.inspect(&name)?.map(|info| info.status.to_string());
         lines.push(format!("status     {}", status.as_deref().unwrap_or("would be made")));
     }
     app.out.line(&lines.join("\n"))?;
     Ok(Exit::SUCCESS)
-}
-
-/// An engine inside the image is not built yet: silence would be a lie.
-pub fn refuse_docker(app: &App, image: &ImageArgs) -> Result<(), CommandError> {
-    if image.dind {
-        app.console.warning("--dind is now --docker");
-    }
-    if image.docker || image.dind {
-        return Err(CommandError::new("--docker is not available in this version"));
-    }
-    Ok(())
 }

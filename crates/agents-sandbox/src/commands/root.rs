@@ -10,13 +10,13 @@ use super::{Cli, Command, PROGRAM};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  agents-sandbox                               run the agent on the project in this folder
-  agents-sandbox -- run \"fix the failing test\"  give the agent its words, here for one task
-  agents-sandbox --agent pi --memory 8G        another agent, a larger machine
-  agents-sandbox shell                         look around in the sandbox
-  agents-sandbox exec -- make test             run one command in it
-  agents-sandbox list                          see all sandboxes
-  agents-sandbox doctor                        find out what is missing on this computer";
+  agents-sandbox                             run the agent on the project in this folder
+  agents-sandbox -- run \"fix the test\"      give the agent its words, here for one task
+  agents-sandbox --agent pi --memory 8G      another agent, a larger machine
+  agents-sandbox shell                       look around in the sandbox
+  agents-sandbox exec -- make test           run one command in it
+  agents-sandbox list                        see all sandboxes
+  agents-sandbox doctor                      find out what is missing on this computer";
 
 /// What was typed, with the command always there; and a remark where it looks like a slip.
 #[derive(Debug)]

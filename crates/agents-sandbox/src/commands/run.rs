@@ -8,8 +8,9 @@ use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
 use crate::app::App;
 use crate::error::CommandError;
+use crate::project;
+use crate::settings::Meant;
 use crate::terminal::terminal_size;
-use crate::{project, settings};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NotifyMode {
@@ -58,12 +59,13 @@ pub struct RunArgs {
 }
 
 pub fn run(app: &App, args: &RunArgs) -> CommandResult {
-    refuse_what_is_missing(app, args)?;
-    let request = settings::up_request(&args.prepare, "run")?;
+    refuse_what_is_missing(args)?;
+    let meant = Meant::resolve(app, args.prepare.flags())?;
+    let request = meant.up_request(&args.prepare, "run")?;
     if args.prepare.dry_run || args.prepare.dry_run_vm {
-        return prepare::dry_run(app, &request, &project::shown(&args.agent_args));
+        return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args));
     }
-    let context = app.context()?;
+    let context = app.context_for(&meant.settings)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     sandbox_lifecycle::provision(&context, &request, &up)?;
     let daemon = sandbox_lifecycle::ensure_daemon(&context, &request, &up)?;
@@ -74,7 +76,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
 }
 
 /// Flags that are understood but whose effect is not built yet: silence would be a lie.
-fn refuse_what_is_missing(app: &App, args: &RunArgs) -> Result<(), CommandError> {
+fn refuse_what_is_missing(args: &RunArgs) -> Result<(), CommandError> {
     let missing = [
         ("--worktree", args.worktree.is_some()),
         ("--serve-only", args.serve_only),
@@ -83,5 +85,5 @@ fn refuse_what_is_missing(app: &App, args: &RunArgs) -> Result<(), CommandError>
     if let Some((flag, _)) = missing.into_iter().find(|(_, typed)| *typed) {
         return Err(CommandError::new(format!("{flag} is not available in this version")));
     }
-    prepare::refuse_docker(app, &args.prepare.image)
+    Ok(())
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
 use crate::app::App;
-use crate::settings;
+use crate::settings::Meant;
 use crate::terminal::terminal_size;
 
 /// Open a login shell in the project's sandbox
@@ -27,12 +27,12 @@ pub struct ShellArgs {
 }
 
 pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
-    prepare::refuse_docker(app, &args.prepare.image)?;
-    let request = settings::up_request(&args.prepare, "shell")?;
+    let meant = Meant::resolve(app, args.prepare.flags())?;
+    let request = meant.up_request(&args.prepare, "shell")?;
     if args.prepare.dry_run || args.prepare.dry_run_vm {
-        return prepare::dry_run(app, &request, "");
+        return prepare::dry_run(app, &meant, &request, "");
     }
-    let context = app.context()?;
+    let context = app.context_for(&meant.settings)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     sandbox_lifecycle::provision(&context, &request, &up)?;
     let streams = prepare::streams();

@@ -38,8 +38,8 @@ pub struct EndArgs {
 }
 
 impl EndArgs {
-    pub fn target(&self) -> Result<Target, CommandError> {
-        settings::target(&self.agent)
+    pub fn target(&self, app: &App) -> Result<Target, CommandError> {
+        settings::target(app, &self.agent)
     }
 
     /// Tells what became of it: `done` is `stopped` or `powered off`.
@@ -77,7 +77,7 @@ impl EndArgs {
 }
 
 pub fn run(app: &App, args: &StopArgs) -> CommandResult {
-    let target = args.end.target()?;
+    let target = args.end.target(app)?;
     if args.end.dry_run {
         return args.end.preview(app, &target, "stop");
     }

@@ -6,6 +6,8 @@
 use std::io::ErrorKind;
 
 use sandbox_checkout::CheckoutError;
+use sandbox_config::ConfigError;
+use sandbox_image::ImageError;
 use sandbox_lifecycle::LifecycleError;
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
@@ -24,7 +26,7 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Runtime(inner) => inner.into(),
             LifecycleError::State(inner) => inner.into(),
             LifecycleError::Io(inner) => inner.into(),
-            LifecycleError::Image(_) => new.hint(DOCTOR),
+            LifecycleError::Image(inner) => inner.into(),
             LifecycleError::CheckoutGone(_) => new
                 .hint("`agents-sandbox sandbox remove NAME` removes the sandbox of a checkout that is gone"),
             LifecycleError::NotUsable { status, .. } => match status {
@@ -50,6 +52,22 @@ impl From<LifecycleError> for CommandError {
     }
 }
 
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        let new = Self::from_chain(&error);
+        let help = error.help().map(ToString::to_string);
+        let new = match &error {
+            ConfigError::File(file) => new.excerpt(&file.text),
+            ConfigError::Flag { .. } => Self { exit: Exit::USAGE, ..new },
+            ConfigError::Variable { .. } | ConfigError::Unreadable { .. } => new,
+        };
+        match help {
+            Some(help) => new.hint(help),
+            None => new,
+        }
+    }
+}
+
 impl From<CheckoutError> for CommandError {
     fn from(error: CheckoutError) -> Self {
         let new = Self::from_chain(&error);
@@ -61,6 +79,33 @@ impl From<CheckoutError> for CommandError {
                 new.hint("`git worktree repair` mends a worktree that was moved")
             }
             CheckoutError::Unreadable { .. } | CheckoutError::MalformedConfig { .. } => new,
+        }
+    }
+}
+
+impl From<ImageError> for CommandError {
+    fn from(error: ImageError) -> Self {
+        let lines = error.last_lines().join("\n");
+        let new = Self::from_chain(&error).excerpt(&lines);
+        match error {
+            ImageError::Compose(_) | ImageError::Context(_) => {
+                new.hint("`agents-sandbox build dockerfile` shows what is made of the project's Dockerfile")
+            }
+            ImageError::NoEngine(_) => new
+                .hint("install one of docker, podman and buildah; `apt-get install buildah uidmap` is the smallest")
+                .hint(DOCTOR),
+            ImageError::State(inner) => inner.into(),
+            ImageError::Io(inner) => inner.into(),
+            ImageError::Failed(_) => new
+                .hint("`agents-sandbox build --log-level verbose` shows the whole log")
+                .hint("`agents-sandbox build dockerfile` shows what was built"),
+            ImageError::Deadline { .. } => new.hint("try again; what was built is kept"),
+            ImageError::Cancelled => new,
+            ImageError::Start { .. } | ImageError::Answer { .. } => new.hint(DOCTOR),
+            ImageError::NoImage(_) => new.hint("`agents-sandbox build` makes it"),
+            ImageError::NoBootstrap { .. } => new.hint("`apt-get install mmdebstrap` lets it be made here"),
+            ImageError::NoMirror { .. } => new.hint("set `image.base` to `bootstrap:SUITE` with a suite it knows"),
+            ImageError::HostCa { .. } => new.hint("`image.host-ca: off` builds without them"),
         }
     }
 }

@@ -1,4 +1,5 @@
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
@@ -10,22 +11,24 @@ use crate::commands::args::LogLevel;
 /// Messages to the person at the terminal, on stderr.
 #[derive(Debug)]
 pub struct Console {
-    level: LogLevel,
+    level: AtomicU8,
     started: Instant,
-    /// A person watches: steps are moving lines.
-    live: bool,
     lines: Lines,
 }
 
-/// Writes whole lines between the moving ones. Cheap to clone, for threads.
+/// Writes whole lines between the moving ones. Cheap to clone, for threads and callbacks.
 #[derive(Debug, Clone)]
 pub struct Lines {
     bars: MultiProgress,
+    muted: bool,
 }
 
 impl Lines {
     /// Colours are dropped where stderr takes none; a stderr that is gone is no reason to fail.
     pub fn write(&self, text: &str) {
+        if self.muted {
+            return;
+        }
         self.bars.suspend(|| {
             let mut stderr = anstream::AutoStream::auto(std::io::stderr().lock());
             let _ = stderr.write_all(format!("{text}\n").as_bytes());
@@ -35,15 +38,19 @@ impl Lines {
 
 impl Console {
     pub fn new(level: LogLevel) -> Self {
-        // Where every step is told on lines of its own, moving ones would only be in the way.
-        let live = level == LogLevel::Info && std::io::stderr().is_terminal();
-        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let lines = Lines { bars: MultiProgress::with_draw_target(target) };
-        Self { level, started: Instant::now(), live, lines }
+        let terminal = std::io::stderr().is_terminal();
+        let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let lines = Lines { bars: MultiProgress::with_draw_target(target), muted: false };
+        Self { level: AtomicU8::new(level as u8), started: Instant::now(), lines }
     }
 
-    pub const fn is_live(&self) -> bool {
-        self.live
+    pub fn set_level(&self, level: LogLevel) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// A person watches: steps are moving lines.
+    pub fn is_live(&self) -> bool {
+        !self.lines.bars.is_hidden()
     }
 
     pub const fn bars(&self) -> &MultiProgress {
@@ -54,8 +61,13 @@ impl Console {
         self.lines.clone()
     }
 
+    /// For remarks of importance info from places that know no console.
+    pub fn notices(&self) -> Lines {
+        Lines { muted: !self.shows(LogLevel::Info), ..self.lines.clone() }
+    }
+
     pub fn shows(&self, level: LogLevel) -> bool {
-        level <= self.level
+        level as u8 <= self.level.load(Ordering::Relaxed)
     }
 
     pub fn info(&self, text: &str) {

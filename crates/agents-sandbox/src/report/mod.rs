@@ -9,7 +9,7 @@ mod status;
 mod step;
 mod table;
 
-pub use console::{Console, labelled};
+pub use console::{Console, Lines, labelled};
 pub use output::Output;
 pub use plain::{plain, plain_lines};
 pub use status::status_cell;

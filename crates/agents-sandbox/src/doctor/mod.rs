@@ -1,0 +1,72 @@
+//! What this computer has of what sandboxes need. Every check is made, whatever the others say.
+
+mod accelerator;
+mod disk;
+mod engine;
+mod folders;
+mod kernel;
+mod programs;
+mod qemu;
+mod users;
+
+use std::path::PathBuf;
+
+use sandbox_config::Settings;
+use sandbox_state::Layout;
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    Good,
+    /// It works, less well than it could.
+    Note,
+    /// Nothing works without it.
+    Missing,
+}
+
+/// What one look found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub check: &'static str,
+    pub grade: Grade,
+    pub detail: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    fn good(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, grade: Grade::Good, detail: detail.into(), hint: None }
+    }
+
+    fn note(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { check, grade: Grade::Note, detail: detail.into(), hint: Some(hint.into()) }
+    }
+
+    fn missing(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { check, grade: Grade::Missing, detail: detail.into(), hint: Some(hint.into()) }
+    }
+}
+
+/// Everything there is to look at. Starts no machine, changes nothing, asks no network.
+pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
+    let engine = engine::check(settings);
+    vec![
+        qemu::check(),
+        accelerator::check(),
+        kernel::check(layout, settings),
+        programs::mke2fs(),
+        engine.finding,
+        programs::bootstrap(settings),
+        users::check(engine.rootless),
+        folders::check(layout),
+        disk::check(layout),
+    ]
+}
+
+/// A program on the PATH, or where programs of administrators are.
+fn find(program: &str) -> Option<PathBuf> {
+    let elsewhere = || ["/usr/sbin", "/sbin"].map(|dir| PathBuf::from(dir).join(program)).into_iter();
+    which::which(program).ok().or_else(|| elsewhere().find(|path| path.is_file()))
+}

@@ -1,0 +1,94 @@
+//! The background processes: this same program under a hidden verb, dispatched before the command line is
+//! read. Each takes its configuration as one JSON document on stdin, and sockets by descriptor number.
+
+mod descriptor;
+mod log;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_keeper::KeeperConfig;
+use sandbox_network::BridgeConfig;
+use sandbox_share::ShareConfig;
+use sandbox_state::SandboxFiles;
+use serde::de::DeserializeOwned;
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::wiring;
+use descriptor::descriptor;
+
+type Ended = Result<(), CommandError>;
+
+/// Runs `internal VERB …`; `None` when the words are a person's.
+pub fn run(words: &[OsString]) -> Option<Exit> {
+    let [_, internal, verb, arguments @ ..] = words else { return None };
+    if internal != "internal" {
+        return None;
+    }
+    let ended = match verb.to_str().unwrap_or_default() {
+        "machine" => machine(arguments),
+        "share" => share(arguments),
+        "network" => network(arguments),
+        "keeper" => keeper(),
+        other => Err(CommandError::new(format!("there is no background process `{other}`"))),
+    };
+    Some(finish(ended))
+}
+
+fn machine(arguments: &[OsString]) -> Ended {
+    let [dir] = arguments else { return Err(CommandError::new("machine takes its folder")) };
+    log::machine();
+    sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
+}
+
+/// Its log is set up by nobody: it forks and gives up its rights, and what matters it says when it ends.
+fn share(arguments: &[OsString]) -> Ended {
+    let listener = UnixListener::from(descriptor(arguments, "--listener-fd")?);
+    let config: ShareConfig = configuration()?;
+    sandbox_share::serve(config, listener).map_err(told)
+}
+
+fn network(arguments: &[OsString]) -> Ended {
+    let guest = UnixStream::from(descriptor(arguments, "--socket-fd")?);
+    let config: BridgeConfig = configuration()?;
+    sandbox_network::bridge(&config, guest, |network| {
+        let mut stdout = std::io::stdout().lock();
+        // Whoever waits for it may be gone; then the socket to the guest ends as well.
+        let _ = serde_json::to_writer(&mut stdout, network);
+        let _ = writeln!(stdout).and_then(|()| stdout.flush());
+    })
+    .map_err(told)
+}
+
+fn keeper() -> Ended {
+    sandbox_keeper::leave_terminal();
+    let config: KeeperConfig = configuration()?;
+    let runtime = wiring::background_runtime()?;
+    let files = SandboxFiles { dir: config.dir.clone() };
+    let activity = sandbox_lifecycle::agent_activity(Arc::clone(&runtime), &config.sandbox, files);
+    sandbox_keeper::run(config, runtime, activity, &mut std::io::stdout()).map_err(told)?;
+    Ok(())
+}
+
+fn configuration<T: DeserializeOwned>() -> Result<T, CommandError> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    serde_json::from_str(&text).map_err(|error| CommandError::new(format!("configuration on stdin: {error}")))
+}
+
+fn told(error: impl Error + 'static) -> CommandError {
+    CommandError::from_chain(&error)
+}
+
+/// Nobody reads this but the process that started this one, and the log it keeps.
+fn finish(ended: Ended) -> Exit {
+    let Err(error) = ended else { return Exit::SUCCESS };
+    let words: Vec<String> = std::iter::once(error.message).chain(error.causes).collect();
+    let _ = writeln!(std::io::stderr(), "error: {}", words.join(": "));
+    Exit::FAILURE
+}

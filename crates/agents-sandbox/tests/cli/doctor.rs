@@ -1,0 +1,40 @@
+use crate::environment::TestEnvironment;
+
+#[test]
+fn everything_that_is_missing_is_told_at_once_with_what_to_do() {
+    let environment = TestEnvironment::new();
+    let mut command = environment.command(&["doctor"]);
+    // Nothing is installed on such a machine.
+    command.env("PATH", environment.path("bin"));
+    let ran = environment.finish(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    for check in ["qemu", "image engine", "guest kernel"] {
+        let row = ran.stdout.lines().find(|line| line.starts_with(check)).unwrap_or_default();
+        assert!(row.contains("missing"), "{check}: {ran}");
+        assert!(ran.stderr.contains(&format!("hint: {check}: ")), "{check}: {ran}");
+    }
+}
+
+#[test]
+fn programs_get_json() {
+    let environment = TestEnvironment::new();
+    let ran = environment.run(&["doctor", "--format", "json"]);
+    let findings: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let grades: Vec<&str> =
+        findings.as_array().unwrap().iter().map(|row| row["grade"].as_str().unwrap()).collect();
+    assert!(grades.len() >= 9, "{ran}");
+    assert_eq!(ran.code == Some(0), !grades.contains(&"missing"), "{ran}");
+    assert!(!environment.path("home/data").exists(), "it makes nothing");
+}
+
+#[test]
+fn folders_of_others_are_found() {
+    use std::os::unix::fs::PermissionsExt;
+    let environment = TestEnvironment::new();
+    let dir = environment.path("home/state/agents-sandbox");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let ran = environment.run(&["doctor"]);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.stderr.contains("folders: give it to yourself alone"), "{ran}");
+}

@@ -1,0 +1,346 @@
+//! Whole flows over local processes in place of virtual machines.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+
+use crate::environment::TestEnvironment;
+
+/// The hash of the environment's own folder says nothing here.
+fn without_hash(text: &str) -> String {
+    let mut words = Vec::new();
+    for line in text.lines() {
+        let words_of_line: Vec<String> = line
+            .split_whitespace()
+            .map(|word| match word.find("project-") {
+                Some(at) if word.len() >= at + 22 => {
+                    format!("{}project-HASH{}", &word[..at], &word[at + 22..])
+                }
+                _ => word.into(),
+            })
+            .collect();
+        words.push(words_of_line.join(" "));
+    }
+    words.join("\n")
+}
+
+#[test]
+fn a_command_runs_and_its_code_comes_back() {
+    let environment = TestEnvironment::new();
+    let ran = environment.run(&["exec", "--", "sh", "-c", "echo out; echo err >&2; exit 42"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(42), "out\n"), "{ran}");
+    assert!(ran.stderr.ends_with("err\n"), "{ran}");
+    assert_eq!(environment.run(&["exec", "true"]).code, Some(0));
+    assert_eq!(environment.run(&["exec", "--", "sh", "-c", "kill -TERM $$"]).code, Some(143));
+}
+
+#[test]
+fn a_command_that_is_not_there() {
+    let environment = TestEnvironment::new();
+    let ran = environment.run(&["exec", "--", "no-such-command"]);
+    assert_eq!(ran.code, Some(127), "{ran}");
+    assert!(
+        ran.stderr.contains("error: the command could not be run in the sandbox: no-such-command"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn words_arrive_byte_for_byte() {
+    let environment = TestEnvironment::new();
+    let words: [&[u8]; 9] =
+        [b"a b", b"'\"`$(id)", b"line\nbreak", b"", b"--", b"-q", b"--version", b"\xff\xfe", b"tab\there"];
+    let head = ["exec", "--", "printf", "<%s>"].map(OsStr::new);
+    let all: Vec<&OsStr> = head.into_iter().chain(words.iter().map(|word| OsStr::from_bytes(word))).collect();
+    let ran = environment.run(&all);
+    let expected: Vec<u8> = words.iter().flat_map(|word| [b"<", *word, b">"].concat()).collect();
+    assert_eq!(ran.raw_stdout, expected, "{ran}");
+}
+
+#[test]
+fn variables_and_folders() {
+    let environment = TestEnvironment::new();
+    environment.write("project/deep/er/file", "");
+    let mut command = environment.command(&[
+        "exec",
+        "-e",
+        "A=1=2",
+        "-e",
+        "FROM_HERE",
+        "-e",
+        "NOT_HERE",
+        "--",
+        "sh",
+        "-c",
+        "echo $A $FROM_HERE ${NOT_HERE-unset}; pwd",
+    ]);
+    command.env("FROM_HERE", "here").current_dir(environment.project().join("deep"));
+    assert_snapshot!(environment.finish(&mut command), @"
+    1=2 here unset
+    $ROOT/project/deep
+    ");
+    let ran = environment.run(&["exec", "-w", "deep/er", "--", "pwd"]).success();
+    assert_snapshot!(ran, @"$ROOT/project/deep/er");
+}
+
+#[test]
+fn input_is_passed_on_only_when_asked() {
+    let environment = TestEnvironment::new();
+    let feed = |words: &[&str], input: &[u8]| {
+        let mut child = environment
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // A command without input may end before it is written.
+            scope.spawn(move || stdin.write_all(input));
+            child.wait_with_output().unwrap().stdout
+        })
+    };
+    assert_eq!(feed(&["exec", "-i", "--", "cat"], b"over here"), b"over here");
+    assert_eq!(feed(&["exec", "--", "cat"], b"over here"), b"");
+    let many: Vec<u8> = (0..20_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let back = feed(&["exec", "-i", "--", "cat"], &many);
+    assert!(back == many, "{} bytes of {} came back", back.len(), many.len());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_quietly() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    let mut child = environment
+        .command(&["exec", "--", "yes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
+    assert_eq!(output.stderr, b"");
+}
+
+#[test]
+fn twenty_at_once_share_one_sandbox() {
+    let environment = TestEnvironment::new();
+    let mut running: Vec<_> = (0..20)
+        .map(|number| {
+            let script = format!("echo {number}; exit {number}");
+            let mut command = environment.command(&["exec", "--", "sh", "-c", &script]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for (number, child) in running.drain(..).enumerate() {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), i32::try_from(number).ok(), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{number}\n"));
+    }
+    let names = environment.run(&["list", "--names"]).success();
+    assert_eq!(names.lines().count(), 1, "{names}");
+}
+
+#[test]
+fn the_life_of_a_sandbox() {
+    let environment = TestEnvironment::new();
+    assert_snapshot!(environment.run(&["list"]), @"there are no sandboxes");
+    assert_eq!(environment.run(&["list", "--format", "json"]).success(), "[]\n");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"there is no sandbox project-HASH-opencode");
+    environment.run(&["exec", "true"]);
+    let table = environment.run(&["list"]).success();
+    assert_snapshot!(without_hash(&table[..table.rfind("running").unwrap() + 7]), @"
+    NAME IMAGE STATUS CREATED
+    project-HASH-opencode agents-sandbox/runner-project-HASH:opencode-latest running
+    ");
+    let name = environment.run(&["list", "--names"]).success().trim().to_string();
+    assert_snapshot!(without_hash(&environment.run(&["sandbox", "remove", &name]).to_string()), @"
+    error: sandbox `project-HASH-opencode` is running
+    hint: `agents-sandbox sandbox remove --force project-HASH-opencode` stops it first
+    [exit 1]
+    ");
+    assert_snapshot!(without_hash(&environment.run(&["stop", "-n", "-f"]).to_string()), @"would stop and remove project-HASH-opencode");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"project-HASH-opencode is stopped");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"project-HASH-opencode is not running");
+    assert_eq!(environment.run(&["list", "--running", "--names"]).success(), "");
+    assert_eq!(environment.run(&["list", "--stopped", "--names"]).success().trim(), name);
+    assert_snapshot!(without_hash(&environment.run(&["sandbox", "remove", &name]).to_string()), @"project-HASH-opencode is removed; its home volume stays");
+    assert_snapshot!(without_hash(&environment.run(&["sandbox", "remove", &name]).to_string()), @"
+    error: there is no sandbox `project-HASH-opencode`
+    hint: `agents-sandbox list` shows the sandboxes there are
+    [exit 1]
+    ");
+}
+
+#[test]
+fn removal_stops_first_only_by_force() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    let name = environment.run(&["list", "--names"]).success().trim().to_string();
+    assert_eq!(environment.run(&["sandbox", "remove", &name]).code, Some(1));
+    let removed = environment.run(&["sandbox", "remove", "--force", &name]);
+    assert_snapshot!(without_hash(&removed.to_string()), @"project-HASH-opencode is stopped and removed; its home volume stays");
+    // The home stays for the next run.
+    let volumes = std::fs::read_dir(environment.path("home/data/agents-sandbox/volumes")).unwrap();
+    assert_eq!(volumes.count(), 1);
+}
+
+#[test]
+fn lists_for_programs_and_by_label() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    environment.run(&["exec", "--agent", "pi", "true"]);
+    let json = environment.run(&["list", "--format", "json", "--label", "agent=pi"]).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 1, "{json:#}");
+    assert_eq!(json[0]["status"], "running");
+    assert_eq!(json[0]["labels"]["org.agents-sandbox.agent"], "pi");
+    assert!(json[0]["detail"].as_str().unwrap().starts_with("stops in"), "{json:#}");
+    assert!(json[0]["created"].as_str().unwrap().ends_with('Z'));
+    let count = |words: &[&str]| environment.run(words).success().lines().count();
+    assert_eq!(count(&["list", "--names"]), 2);
+    assert_eq!(count(&["list", "--names", "--limit", "1"]), 1);
+    assert_eq!(count(&["list", "--names", "--label", "agent=pi", "--label", "project=other"]), 0);
+    let inspected = environment.run(&["sandbox", "inspect", "--agent", "pi"]).success();
+    let inspected: serde_json::Value = serde_json::from_str(&inspected).unwrap();
+    assert_eq!(inspected["name"], json[0]["name"]);
+    assert_eq!(inspected["runtime"], "fake");
+    for agent in ["opencode", "pi"] {
+        environment.run(&["kill", "-f", "--agent", agent]).success();
+    }
+    assert_eq!(count(&["list", "--names"]), 0);
+}
+
+#[test]
+fn a_broken_record_is_one_row() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    environment.run(&["stop"]).success();
+    environment.write("runtime/sandboxes/evil\x1b[31m/record.json", "{");
+    environment.write("runtime/sandboxes/torn-opencode/record.json", "{");
+    let ran = environment.run(&["list"]);
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(
+        ran.stdout.lines().any(|line| line.starts_with("torn-opencode") && line.contains("broken")),
+        "{ran}"
+    );
+    assert!(ran.stdout.contains("stopped"), "{ran}");
+    assert!(!ran.to_string().contains('\x1b'), "{ran}");
+    let json = environment.run(&["list", "--format", "json"]).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().iter().filter(|row| row["status"] == "broken").count(), 2);
+}
+
+#[test]
+fn logs_tell_what_happened() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    environment.run(&["stop"]).success();
+    let all = environment.run(&["logs"]).success();
+    for log in ["==> console", "==> machine", "==> keeper"] {
+        assert!(all.contains(log), "{all}");
+    }
+    let keeper = environment.run(&["logs", "keeper"]).success();
+    assert!(keeper.contains("held by 1 client") && !keeper.contains("==>"), "{keeper}");
+    assert_eq!(environment.run(&["logs", "keeper", "--tail", "1"]).success().lines().count(), 1);
+    let name = environment.run(&["list", "--names"]).success();
+    assert_eq!(environment.run(&["logs", name.trim(), "keeper"]).success(), keeper);
+    let mut child =
+        environment.command(&["logs", "console", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut console = std::fs::OpenOptions::new()
+        .append(true)
+        .open(environment.path(&format!("runtime/sandboxes/{}/console.log", name.trim())))
+        .unwrap();
+    writeln!(console, "\x1b[2Jnews from the guest").unwrap();
+    let mut seen = String::new();
+    let mut reader = std::io::BufReader::new(child.stdout.take().unwrap());
+    while !seen.contains("news from the guest") {
+        assert_ne!(std::io::BufRead::read_line(&mut reader, &mut seen).unwrap(), 0, "{seen}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!seen.contains('\x1b'), "{seen:?}");
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    let script = "trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = environment
+        .command(&["exec", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut reader = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    line.clear();
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    assert_eq!(line, "got it\n");
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn a_sandbox_nobody_uses_stops_by_itself() {
+    let environment = TestEnvironment::new();
+    environment.write("home/config/agents-sandbox/config.yaml", "auto-stop-timeout: 200ms\n");
+    environment.run(&["exec", "true"]);
+    let begun = Instant::now();
+    while environment.run(&["list", "--running", "--names"]).success() != "" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_dry_run_makes_nothing() {
+    let environment = TestEnvironment::new();
+    let ran = environment.run(&["run", "-n", "--cpus", "2", "--memory", "1G", "--", "fix it", "-y"]);
+    assert_snapshot!(without_hash(&ran.to_string()), @r#"
+    sandbox project-HASH-opencode
+    checkout $ROOT/project
+    agent opencode "fix it" -y
+    machine 2 CPUs, 1G memory
+    network none
+    status would be made
+    "#);
+    assert_eq!(environment.run(&["list", "--names"]).success(), "");
+}
+
+/// The aim is 50 ms; a machine that builds beside the tests gets some slack.
+#[test]
+fn a_thousand_records_are_listed_quickly() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]);
+    environment.run(&["stop"]).success();
+    let name = environment.run(&["list", "--names"]).success().trim().to_string();
+    let sandboxes = environment.path("runtime/sandboxes");
+    let record = std::fs::read_to_string(sandboxes.join(&name).join("record.json")).unwrap();
+    for number in 0..1000 {
+        let other = format!("other{number}-opencode");
+        std::fs::create_dir(sandboxes.join(&other)).unwrap();
+        std::fs::write(sandboxes.join(&other).join("record.json"), record.replace(&name, &other)).unwrap();
+    }
+    let best = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            let listed = environment.run(&["list"]).success();
+            let took = begun.elapsed();
+            assert_eq!(listed.lines().count(), 1002);
+            took
+        })
+        .min()
+        .unwrap();
+    assert!(best < Duration::from_secs(1), "{best:?}");
+}

@@ -1,0 +1,15 @@
+//! The real program in a sealed environment.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod environment;
+mod tmux;
+
+mod bad_input;
+mod completion;
+mod config;
+mod doctor;
+mod help;
+mod lifecycle;
+mod terminal;
+mod version;

@@ -1,0 +1,175 @@
+//! What a person sees, through a real terminal.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::environment::TestEnvironment;
+use crate::tmux::Tmux;
+
+/// A sandbox that runs already, so that nothing is on the screen but what a test puts there.
+fn running() -> TestEnvironment {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    environment
+}
+
+fn script(environment: &TestEnvironment, text: &str) {
+    environment.write("project/script", text);
+}
+
+fn number(path: &Path) -> i32 {
+    let begun = Instant::now();
+    loop {
+        if let Ok(number) = std::fs::read_to_string(path).unwrap_or_default().trim().parse() {
+            return number;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} is not written", path.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[track_caller]
+fn wait_for_end(pid: i32) {
+    let begun = Instant::now();
+    while Path::new(&format!("/proc/{pid}")).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "process {pid} does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The shell's terminal is as a shell needs it.
+#[track_caller]
+fn assert_clean(tmux: &Tmux<'_>) {
+    tmux.line("stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(icanon|echo|isig|opost)' | sort | tr '\\n' ' '");
+    tmux.wait_for("echo icanon isig opost");
+    let facts =
+        tmux.fact("#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag} #{keypad_cursor_flag}");
+    assert_eq!(facts, "0 1 0 0 0");
+}
+
+#[test]
+fn the_command_has_the_size_of_the_terminal_and_learns_of_changes() {
+    let environment = running();
+    script(&environment, "stty size; trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done");
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P exec -it -- sh script");
+    tmux.wait_for_line("30 90");
+    tmux.wait_for_line("ready");
+    tmux.tmux(&["resize-window", "-x", "100", "-y", "40"]);
+    tmux.wait_for_line("40 100");
+    tmux.key("C-c");
+    tmux.wait_for("shell> ");
+}
+
+#[test]
+fn keys_go_to_the_command() {
+    let environment = running();
+    script(
+        &environment,
+        "again=; trap 'echo interrupted; again=1' INT; echo ready\n\
+         while read -r line || [ $again ]; do [ $again ] || echo \"<$line>\"; again=; done\n\
+         echo 'end of input'; exit 5",
+    );
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P exec -it -- sh script; echo \"code $?\"");
+    tmux.wait_for_line("ready");
+    tmux.key("C-c");
+    tmux.wait_for("interrupted");
+    tmux.line("hello there");
+    tmux.wait_for_line("<hello there>");
+    tmux.key("C-d");
+    tmux.wait_for_line("end of input");
+    tmux.wait_for_line("code 5");
+    assert_clean(&tmux);
+}
+
+const FULL_SCREEN: &str =
+    "printf '\\033[?1049h\\033[?25l\\033[?1002h\\033[?1006h\\033[?2004h\\033[?1h\\033=\\033[31mFULL SCREEN'";
+
+#[test]
+fn a_program_that_dies_leaves_a_clean_screen() {
+    let environment = running();
+    script(&environment, &format!("{FULL_SCREEN}; sleep 0.3; kill -9 $$"));
+    let tmux = Tmux::new(&environment);
+    tmux.line("echo before; $P exec -it -- sh script; echo \"code $?\"");
+    tmux.wait_for("FULL SCREEN");
+    // The positive control: now the terminal is not clean.
+    assert_eq!(tmux.fact("#{alternate_on} #{cursor_flag} #{mouse_any_flag}"), "1 0 1");
+    let screen = tmux.wait_for_line("code 137");
+    assert!(screen.contains("before") && !screen.contains("FULL SCREEN"), "{screen}");
+    assert_clean(&tmux);
+}
+
+#[test]
+fn a_client_that_is_told_to_end_leaves_a_clean_screen() {
+    let environment = running();
+    script(&environment, &format!("echo $$ > command.pid; {FULL_SCREEN}; while :; do sleep 0.05; done"));
+    let tmux = Tmux::new(&environment);
+    tmux.line("sh -c 'echo $$ > client.pid; exec \"$0\" exec -it -- sh script' $P; echo \"code $?\"");
+    tmux.wait_for("FULL SCREEN");
+    let command = number(&environment.path("project/command.pid"));
+    let client = number(&environment.path("project/client.pid"));
+    let client = rustix::process::Pid::from_raw(client).unwrap();
+    rustix::process::kill_process(client, rustix::process::Signal::TERM).unwrap();
+    tmux.wait_for_line("code 143");
+    assert_clean(&tmux);
+    wait_for_end(command);
+}
+
+#[test]
+fn closing_the_window_ends_client_and_command() {
+    let environment = running();
+    script(&environment, "echo $$ > command.pid; echo ready; while :; do sleep 0.05; done");
+    let tmux = Tmux::new(&environment);
+    tmux.line("sh -c 'echo $$ > client.pid; exec \"$0\" exec -it -- sh script' $P");
+    tmux.wait_for_line("ready");
+    let command = number(&environment.path("project/command.pid"));
+    let client = number(&environment.path("project/client.pid"));
+    tmux.tmux(&["kill-server"]);
+    wait_for_end(client);
+    wait_for_end(command);
+}
+
+#[test]
+fn an_agent_on_the_terminal_gets_its_words_and_the_size() {
+    let environment = TestEnvironment::new();
+    let home = environment.run(&["exec", "--agent", "pi", "--", "sh", "-c", "echo $HOME"]);
+    let home = String::from_utf8(home.raw_stdout).unwrap();
+    let bin = environment.write("bin/pi", "#!/bin/sh\nprintf '<%s>' \"$@\"; stty size; exit 9\n");
+    std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("PATH={}:$PATH\n", bin.parent().unwrap().display());
+    std::fs::write(Path::new(home.trim()).join(".bash_profile"), path).unwrap();
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P run --agent pi -- 'two words' '' '\"q\"' --version; echo \"code $?\"");
+    tmux.wait_for("<two words><><\"q\"><--version>30 90");
+    tmux.wait_for_line("code 9");
+    assert_clean(&tmux);
+}
+
+#[test]
+fn a_shell_is_a_login_shell_on_the_terminal() {
+    let environment = running();
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P shell; echo \"code $?\"");
+    tmux.line("shopt -q login_shell && tty -s && echo \"a login shell: $((40 + 2))\"; exit 3");
+    tmux.wait_for_line("a login shell: 42");
+    tmux.wait_for_line("code 3");
+    assert_clean(&tmux);
+}
+
+#[test]
+fn colours_and_width_are_those_of_the_terminal() {
+    let environment = running();
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; $P list");
+    let screen = tmux.wait_for("running");
+    assert!(screen.lines().all(|line| line.chars().count() <= 90), "{screen}");
+    let coloured = tmux.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(coloured.contains("\x1b[32mrunning") || coloured.contains("\x1b[38;5;2mrunning"), "{coloured:?}");
+    tmux.line("clear; NO_COLOR=1 $P list");
+    tmux.wait("a plain table", |_| {
+        let screen = tmux.tmux(&["capture-pane", "-p", "-e"]);
+        screen.contains("running") && !screen.contains('\x1b')
+    });
+}
