@@ -1,0 +1,40 @@
+//! Real virtual machines: every case of the runtime contract on QEMU, as root and as an ordinary user.
+//!
+//! Called by root, each case runs twice: as root, and in a second process as a user made for it. Called by
+//! anyone else, it runs as who that is. Nothing is skipped: what is missing fails the case.
+
+mod contract;
+mod image;
+mod person;
+mod place;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Set for the second process: the case it shall run.
+const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
+
+fn main() -> ExitCode {
+    if let Some(case) = std::env::var_os(CASE) {
+        return match contract::run(&case.to_string_lossy()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                eprintln!("{problem}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let as_root = rustix::process::geteuid().is_root();
+    let mut trials = Vec::new();
+    for case in contract::names() {
+        let own = if as_root { "root" } else { "user" };
+        trials.push(Trial::test(format!("{own}::{case}"), move || contract::run(case).map_err(Failed::from)));
+        if as_root {
+            trials.push(Trial::test(format!("user::{case}"), move || {
+                person::run_as_ordinary(&[(CASE, case)]).map_err(Failed::from)
+            }));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
