@@ -19,6 +19,9 @@ pub static PROFILE: Profile = Profile {
         ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
         ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
         ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+        // The server fetches a package for plugins, and the first answer waits for it: where nothing
+        // answers, npm's retries are 70 seconds of that.
+        ("npm_config_fetch_retries", "0"),
     ],
     // The upper tiers of JavaScriptCore's compiler cost more than they give under emulation.
     emulation_env: &[("BUN_JSC_useDFGJIT", "0"), ("BUN_JSC_useFTLJIT", "0")],

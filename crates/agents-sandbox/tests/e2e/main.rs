@@ -1,0 +1,73 @@
+//! The real opencode in a real virtual machine, on a real terminal, with a fake model behind it.
+//!
+//! The first run bootstraps a base and builds the runner image, which takes minutes; the layers stay in
+//! the build's folder for the next.
+
+mod provider;
+mod screen;
+mod world;
+
+use std::time::Duration;
+
+use provider::Provider;
+use screen::Screen;
+use world::World;
+
+/// Everything in here is emulated, beside other tests.
+const PATIENCE: Duration = Duration::from_mins(6);
+/// The first picture also waits for the image.
+const FIRST_PATIENCE: Duration = Duration::from_mins(20);
+
+#[test]
+fn opencode_answers_asks_and_holds_its_sandbox() {
+    let provider = Provider::start();
+    let world = World::new("terminal");
+    world.use_provider(provider.port);
+    let screen = Screen::open(&world, &["run"]);
+    screen.wait_for("opencode's input", FIRST_PATIENCE, |text| text.contains("ctrl+p commands"));
+
+    screen.say("hello from a test");
+    screen.wait_for("an answer", PATIENCE, |text| text.contains("Hello from the fake provider."));
+
+    screen.say("TOOL:echo made inside > made.txt");
+    screen.wait_for("an answer after the tool", PATIENCE, |text| text.contains("(after tool)"));
+    assert_eq!(world.read("made.txt"), "made inside\n");
+    assert_eq!(world.owner("made.txt"), world.owner("."), "the guest's file belongs to the checkout's owner");
+
+    let answers = provider.count("text");
+    screen.say("please ASK");
+    screen.wait_for("the question", PATIENCE, |text| text.contains("Which colour?"));
+    assert_eq!(provider.count("text"), answers, "the model waits for the user");
+    screen.press("Enter");
+    screen.wait_for("an answer after the question", PATIENCE, |_| provider.count("text") > answers);
+
+    screen.say("now HANG");
+    screen.wait_for("half an answer", PATIENCE, |text| text.contains("working on it"));
+    screen.close();
+    world.wait_for("a sandbox held by its busy session", PATIENCE, |list| {
+        list["detail"].as_str().is_some_and(|detail| detail.contains("busy session"))
+    });
+    // Longer than auto-stop-timeout: without the busy session it would be stopped by now.
+    std::thread::sleep(Duration::from_secs(15));
+    assert_eq!(world.sandbox()["status"], "running");
+    provider.release();
+    world.wait_for("the stop after the last session", PATIENCE, |list| list["status"] == "stopped");
+}
+
+#[test]
+fn twenty_at_once_make_one_sandbox() {
+    let world = World::new("twenty");
+    let script = "cat /proc/sys/kernel/random/boot_id";
+    let children: Vec<_> = (0..20).map(|_| world.spawn(&["exec", "--", "sh", "-c", script])).collect();
+    let mut boots: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        })
+        .collect();
+    boots.dedup();
+    assert_eq!(boots.len(), 1, "all of them ran in one boot: {boots:?}");
+    world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+}

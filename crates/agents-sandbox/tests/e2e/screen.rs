@@ -1,0 +1,65 @@
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::world::World;
+
+/// A real terminal with our program in it: a tmux server of its own.
+pub struct Screen {
+    socket: String,
+}
+
+impl Screen {
+    pub fn open(world: &World, arguments: &[&str]) -> Self {
+        let socket = format!("agents-sandbox-{}", std::process::id());
+        let status = world
+            .command("tmux")
+            .args(["-L", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"])
+            .arg(World::program())
+            .args(arguments)
+            .status()
+            .expect("tmux");
+        assert!(status.success());
+        Self { socket }
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-L", &self.socket]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Types a line, and Enter once it is to be seen.
+    pub fn say(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.wait_for("what was typed", Duration::from_mins(2), |text| text.contains(line));
+        self.press("Enter");
+    }
+
+    pub fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    pub fn wait_for(&self, what: &str, patience: Duration, reached: impl Fn(&str) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let text = self.text();
+            if reached(&text) {
+                return;
+            }
+            assert!(begin.elapsed() < patience, "waited in vain for {what}; the screen shows:\n{text}");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    /// Closes the window as a person would: the program gets a hang-up.
+    pub fn close(self) {}
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}

@@ -1,0 +1,138 @@
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_agents-sandbox");
+
+/// A project of one test, and a home that the tests share for its image layers.
+pub struct World {
+    pub home: PathBuf,
+    project: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new(name: &str) -> Self {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e");
+        let home = place.join("home");
+        fs::create_dir_all(&home).unwrap();
+        let scratch = tempfile::tempdir_in(&place).unwrap();
+        let project = scratch.path().join(format!("{name}-project"));
+        fs::create_dir(&project).unwrap();
+        let world = Self { home, project, _scratch: scratch };
+        let status =
+            Command::new("git").args(["init", "--quiet"]).current_dir(&world.project).status().unwrap();
+        assert!(status.success());
+        world.write(".agents-sandbox/config.yaml", "memory: 2G\n");
+        world
+    }
+
+    /// Opens the provider's port to the sandbox, and tells opencode about it.
+    pub fn use_provider(&self, port: u16) {
+        let config = format!("memory: 2G\nnetwork:\n  egress-allow: [\"host:{port}\"]\n");
+        self.write(".agents-sandbox/config.yaml", &config);
+        let opencode = serde_json::json!({
+            "autoupdate": false,
+            "share": "disabled",
+            "enabled_providers": ["fake"],
+            "model": "fake/fake-1",
+            "small_model": "fake/fake-1",
+            "provider": { "fake": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "Fake",
+                "options": { "baseURL": format!("http://host.agents-sandbox.internal:{port}/v1"), "apiKey": "dummy" },
+                "models": { "fake-1": {
+                    "name": "Fake 1", "tool_call": true, "limit": { "context": 100_000, "output": 4096 },
+                } },
+            } },
+        });
+        self.write(".agents-sandbox/opencode/opencode-test.json", &opencode.to_string());
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.project.join(path)).unwrap()
+    }
+
+    pub fn owner(&self, path: &str) -> (u32, u32) {
+        let metadata = fs::metadata(self.project.join(path)).unwrap();
+        (metadata.uid(), metadata.gid())
+    }
+
+    /// Our program, or another in the project's folder, with nothing of the person's own settings.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.project).env("HOME", &self.home).env("TERM", "xterm-256color");
+        for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
+            command.env_remove(name);
+        }
+        // The project's own settings open the fake provider's port, and the test says yes to that.
+        command.env("AGENTS_SANDBOX_YES", "true");
+        command
+    }
+
+    pub fn program() -> &'static str {
+        PROGRAM
+    }
+
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(PROGRAM);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// This project's sandbox, as `list --format json` shows it.
+    pub fn sandbox(&self) -> Value {
+        let output = self.spawn(&["list", "--format", "json"]).wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let own = self.project.file_name().unwrap().to_string_lossy().into_owned();
+        let mut mine = list
+            .into_iter()
+            .filter(|sandbox| sandbox["name"].as_str().is_some_and(|name| name.starts_with(own.as_str())));
+        let sandbox = mine.next().unwrap_or_default();
+        assert!(mine.next().is_none(), "two sandboxes of one project");
+        sandbox
+    }
+
+    pub fn wait_for(&self, what: &str, patience: Duration, reached: impl Fn(&Value) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let sandbox = self.sandbox();
+            if reached(&sandbox) {
+                return;
+            }
+            assert!(begin.elapsed() < patience, "waited in vain for {what}: {sandbox}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let output = self.spawn(&["logs"]).wait_with_output();
+            eprintln!("{:?}", output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()));
+        }
+        let _ = self.spawn(&["kill", "--force"]).wait();
+        let own = self.project.file_name().unwrap().to_string_lossy().into_owned();
+        for entry in fs::read_dir(self.home.join(".local/share/agents-sandbox/volumes"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with(own.as_str()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
