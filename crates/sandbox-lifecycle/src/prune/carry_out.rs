@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::Path;
 
 use fs_err as fs;
 use sandbox_image::EngineSetting;
@@ -162,6 +162,7 @@ impl Doer<'_> {
             // Either it could not be removed, or a run has made a new one since.
             return Ok(());
         }
+        remove_file(&files.state())?;
         if is_locked(&files.keeper().lock)? {
             return Ok(());
         }
@@ -230,7 +231,7 @@ fn uses(info: &SandboxInfo, reference: &ImageRef) -> bool {
     info.spec.image == *reference
 }
 
-fn remove_file(path: &PathBuf) -> Result<()> {
+fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),

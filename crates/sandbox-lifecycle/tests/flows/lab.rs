@@ -9,6 +9,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sandbox_image::EngineSetting;
+use sandbox_lifecycle::prune::SeenUnnamed;
+use sandbox_lifecycle::volumes::Replacement;
 use sandbox_lifecycle::{
     BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, Project, Reporter, SandboxSettings,
     Step, Target, Up, UpRequest, up,
@@ -147,9 +150,64 @@ impl Lab {
         fs::write(self.dir.join("project/.agents-sandbox/Dockerfile"), text).unwrap();
     }
 
+    /// An image of the engine that has lost its name.
+    pub fn add_unnamed(&self) {
+        let id: sandbox_model::Digest = "f".repeat(64).parse().unwrap();
+        fs::write(unnamed_file(&self.dir), format!("{id}\n")).unwrap();
+    }
+
+    pub fn has_unnamed(&self) -> bool {
+        !fs::read_to_string(unnamed_file(&self.dir)).unwrap_or_default().is_empty()
+    }
+
+    /// As if the sandbox had been at rest for so long.
+    pub fn age(&self, days: i64) {
+        let path = self.runtime.record_path(&self.name());
+        let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let updated = record["updated"].as_i64().unwrap();
+        record["updated"] = (updated - days * 86_400).into();
+        fs::write(path, record.to_string()).unwrap();
+    }
+
+    /// A sandbox at rest with a home and an image, unused for so long.
+    pub fn rested(&self, days: i64) {
+        drop(self.up());
+        sandbox_lifecycle::stop(&self.context(), &self.target(), false).unwrap();
+        self.wait_for_keeper();
+        self.age(days);
+    }
+
+    /// Until the keeper has seen that its sandbox is gone.
+    fn wait_for_keeper(&self) {
+        let begin = std::time::Instant::now();
+        let lock = self.files().keeper().lock;
+        while sandbox_state::is_locked(&lock).unwrap_or(false) && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Another home, as the volume commands ask for it.
+    pub fn replacement(&self) -> Replacement {
+        Replacement { build: self.request().build_request(), volume: None, remove_old: false }
+    }
+
+    /// Another process that takes the home over into a new volume.
+    pub fn migrant(&self) -> Client {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Client(command.arg("migrate").arg(&self.dir).stdin(Stdio::null()).spawn().unwrap())
+    }
+
     /// How often an engine was asked.
     pub fn engine_calls(&self) -> usize {
         fs::read_to_string(self.dir.join("engine-calls")).unwrap_or_default().lines().count()
+    }
+
+    pub fn loaded_images(&self) -> usize {
+        self.runtime.list_images().unwrap().len()
     }
 
     pub fn set_faults(&self, faults: &Faults) {
@@ -177,13 +235,7 @@ impl Drop for Lab {
         if self.temp.is_some() {
             // The keeper sees that its sandbox is gone, and goes.
             let _ = self.runtime.kill(&self.name());
-            let begin = std::time::Instant::now();
-            let lock = self.files().keeper().lock;
-            while sandbox_state::is_locked(&lock).unwrap_or(false)
-                && begin.elapsed() < Duration::from_secs(20)
-            {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            self.wait_for_keeper();
         }
     }
 }
@@ -224,9 +276,19 @@ pub fn client(dir: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+pub fn migrate(dir: &Path) -> ExitCode {
+    let lab = Lab::open(dir);
+    sandbox_lifecycle::volumes::migrate(&lab.context(), &lab.replacement()).unwrap();
+    ExitCode::SUCCESS
+}
+
 /// Images of one small file each, made from the text of the project's Dockerfile.
 struct MemoryImages {
     dir: PathBuf,
+}
+
+fn unnamed_file(dir: &Path) -> PathBuf {
+    dir.join("unnamed")
 }
 
 impl MemoryImages {
@@ -235,10 +297,16 @@ impl MemoryImages {
         let folder =
             |path: &str, uid| ArchiveFile { path: path.into(), mode: 0o755, uid, content: Vec::new() };
         let file = ArchiveFile { path: "home/dev/.profile".into(), content: text, mode: 0o644, uid: 1000 };
-        let archive = ImageArchive {
-            layers: vec![vec![folder("home/", 0), folder("home/dev/", 1000), file]],
-            ..ImageArchive::default()
-        };
+        let mut layer = vec![folder("home/", 0), folder("home/dev/", 1000), file.clone()];
+        // `add PATH` puts a file, or with a slash behind it a folder, into the home.
+        for path in
+            String::from_utf8_lossy(&file.content).lines().filter_map(|line| line.strip_prefix("add "))
+        {
+            let path = format!("home/dev/{path}");
+            let content = if path.ends_with('/') { Vec::new() } else { path.clone().into_bytes() };
+            layer.push(ArchiveFile { path, content, mode: 0o750, uid: 1000 });
+        }
+        let archive = ImageArchive { layers: vec![layer], ..ImageArchive::default() };
         archive.build().unwrap()
     }
 }
@@ -256,6 +324,23 @@ impl Images for MemoryImages {
 
     fn archive(&self, _: &Context<'_>, request: &BuildRequest) -> sandbox_lifecycle::Result<Box<dyn Read>> {
         Ok(Box::new(Cursor::new(Self::image(request).1)))
+    }
+
+    fn unnamed(&self, _: &Context<'_>, _: EngineSetting) -> sandbox_lifecycle::Result<Vec<SeenUnnamed>> {
+        let text = fs::read_to_string(unnamed_file(&self.dir)).unwrap_or_default();
+        let image = |id: &str| SeenUnnamed { id: id.parse().unwrap(), created: 0, size: ByteSize::mib(3) };
+        Ok(text.lines().map(image).collect())
+    }
+
+    fn remove_unnamed(
+        &self,
+        _: &Context<'_>,
+        _: EngineSetting,
+        id: &sandbox_model::Digest,
+    ) -> sandbox_lifecycle::Result<bool> {
+        let text = fs::read_to_string(unnamed_file(&self.dir)).unwrap_or_default();
+        fs::write(unnamed_file(&self.dir), text.replace(&format!("{id}\n"), "")).unwrap();
+        Ok(text.contains(id.as_str()))
     }
 }
 
