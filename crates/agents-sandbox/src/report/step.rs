@@ -12,13 +12,14 @@ use crate::commands::args::LogLevel;
 /// A step that is done sooner is not worth a word.
 const PATIENCE: Duration = Duration::from_millis(200);
 const FRAME: Duration = Duration::from_millis(100);
-/// Where nobody watches, a step says again that it goes on.
+/// Where no line can move, one is written for what is new, and now and then to say that it goes on.
+const NEWS: Duration = Duration::from_secs(2);
 const REMINDER: Duration = Duration::from_secs(10);
 /// A step that took longer leaves a line on the terminal.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
 
-/// A step under way. On a terminal it is a moving line that goes when the step ends; elsewhere a line, and
-/// another every [`REMINDER`]; for those who asked for details, lines with times.
+/// A step under way. On a terminal it is a moving line that goes when the step ends; elsewhere a line,
+/// and another for what is new; for those who asked for details, lines with times.
 pub(super) struct RunningStep<'a> {
     console: &'a Console,
     title: String,
@@ -77,10 +78,15 @@ fn watch(
         }
         let began = Instant::now();
         lines.write(&format!("{title} …"));
-        while stopped.recv_timeout(REMINDER) == Err(RecvTimeoutError::Timeout) {
-            let detail = detail.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let detail = if detail.is_empty() { detail } else { format!(": {detail}") };
-            lines.write(&format!("{title} … {} s{detail}", began.elapsed().as_secs()));
+        let (mut last, mut told) = (began, String::new());
+        while stopped.recv_timeout(NEWS) == Err(RecvTimeoutError::Timeout) {
+            let now = detail.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if now == told && last.elapsed() < REMINDER {
+                continue;
+            }
+            let shown = if now.is_empty() { String::new() } else { format!(": {now}") };
+            lines.write(&format!("{title} … {} s{shown}", began.elapsed().as_secs()));
+            (last, told) = (Instant::now(), now);
         }
     });
     (stop, thread)

@@ -344,3 +344,52 @@ fn a_thousand_records_are_listed_quickly() {
         .unwrap();
     assert!(best < Duration::from_secs(1), "{best:?}");
 }
+
+#[test]
+fn a_boot_that_fails_says_why_and_blocks_nothing() {
+    let environment = TestEnvironment::new();
+    environment.write("runtime/faults.json", "{\"boot-fails\": \"no bootable device\"}");
+    assert_snapshot!(without_hash(&environment.run(&["exec", "true"]).to_string()), @"
+    error: sandbox `project-HASH-opencode` did not boot: no bootable device
+    │ project-HASH-opencode no bootable device
+    hint: `agents-sandbox logs` shows the whole console
+    hint: `agents-sandbox doctor` finds out what is missing on this computer
+    [exit 1]
+    ");
+    let json = environment.run(&["list", "--format", "json"]).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["status"], "crashed", "{json:#}");
+    assert!(json[0]["detail"].as_str().unwrap().contains("no bootable device"), "{json:#}");
+    environment.write("runtime/faults.json", "{}");
+    assert_eq!(environment.run(&["exec", "true"]).code, Some(0));
+}
+
+#[test]
+fn steps_are_lines_where_nobody_watches() {
+    let environment = TestEnvironment::new();
+    environment.write("runtime/faults.json", "{\"boot-millis\": 500}");
+    let told = environment.run(&["exec", "true"]).stderr;
+    assert!(told.contains("starting the sandbox …\n"), "{told}");
+    environment.run(&["stop"]).success();
+    assert_eq!(environment.run(&["exec", "-l", "warning", "true"]).stderr, "");
+    environment.run(&["stop"]).success();
+    let told = environment.run(&["exec", "-l", "verbose", "true"]).stderr;
+    assert!(told.lines().any(|line| line.contains("starting the sandbox (0.5 s)")), "{told}");
+}
+
+/// What Ctrl-C leaves behind while a sandbox boots must not be in the way of the next run.
+#[test]
+fn an_interrupted_boot_blocks_nothing() {
+    let environment = TestEnvironment::new();
+    environment.write("runtime/faults.json", "{\"boot-millis\": 1000}");
+    let mut child = environment.command(&["exec", "true"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("starting the sandbox") {
+        assert_ne!(std::io::BufRead::read_line(&mut reader, &mut told).unwrap(), 0, "{told}");
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(2));
+    assert_eq!(environment.run(&["exec", "true"]).code, Some(0));
+}

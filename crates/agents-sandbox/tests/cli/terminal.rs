@@ -173,3 +173,15 @@ fn colours_and_width_are_those_of_the_terminal() {
         screen.contains("running") && !screen.contains('\x1b')
     });
 }
+
+#[test]
+fn a_step_is_seen_while_it_lasts_and_leaves_no_trace() {
+    let environment = TestEnvironment::new();
+    environment.write("runtime/faults.json", "{\"boot-millis\": 1500}");
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P exec true; echo \"code $?\"");
+    tmux.wait_for("starting the sandbox");
+    let screen = tmux.wait_for_line("code 0");
+    assert!(!screen.contains("starting the sandbox"), "{screen}");
+    assert_clean(&tmux);
+}
