@@ -4,7 +4,7 @@ use std::sync::Arc;
 use sandbox_runtime::Runtime;
 use sandbox_state::Layout;
 
-use crate::Images;
+use crate::{Decisions, Images, KeepAll};
 
 /// What every use case needs. Made once by the program.
 pub struct Context<'a> {
@@ -51,6 +51,11 @@ pub trait Reporter: Send + Sync {
 
     /// For those who ask for details.
     fn verbose(&self, text: &str);
+
+    /// Whom to ask in the middle of a use case. Without a terminal there is nobody.
+    fn decisions(&self) -> &dyn Decisions {
+        &KeepAll
+    }
 }
 
 /// A step under way.

@@ -6,7 +6,7 @@ use sandbox_model::Status;
 use sandbox_state::{ProjectState, read_record};
 
 use super::{Outcome, Up, guest, plan};
-use crate::{Context, Lease, Result, UpRequest, keeper};
+use crate::{Change, Context, Lease, Result, UpRequest, keeper};
 
 /// Kind of the fingerprint that says what the sandbox's image was built from.
 pub const IMAGE_FINGERPRINT: &str = "image";
@@ -69,6 +69,20 @@ pub fn tell_pending(context: &Context<'_>, request: &UpRequest, pending: &[&str]
         return;
     }
     let text = format!("changed settings apply when the sandbox next starts: {list}");
+    if request.verb == "run" {
+        context.reporter.info(&text);
+    } else {
+        context.reporter.verbose(&text);
+    }
+}
+
+/// Says which settings count from the start that is about to be made.
+pub fn tell_applied(context: &Context<'_>, request: &UpRequest, changes: &[Change]) {
+    if changes.is_empty() {
+        return;
+    }
+    let list: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let text = format!("changed since the sandbox last ran: {}", list.join("; "));
     if request.verb == "run" {
         context.reporter.info(&text);
     } else {

@@ -2,6 +2,8 @@
 
 mod attach;
 mod guest;
+mod home;
+mod others;
 mod plan;
 mod prepare;
 pub(crate) mod spec;

@@ -2,6 +2,8 @@
 
 use sandbox_model::{SandboxSpec, Status};
 
+use crate::{Change, Class, drift};
+
 /// What the sandbox that exists needs before it is the one that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
@@ -10,6 +12,8 @@ pub enum Plan {
     Recreate,
     /// As [`Plan::Recreate`], after stopping one that nobody uses.
     StopAndRecreate,
+    /// As [`Plan::Update`], after stopping one that nobody uses.
+    StopAndUpdate,
     /// Change the record of the one at rest, then start it.
     Update,
     Start,
@@ -25,19 +29,22 @@ pub enum Plan {
     Refuse,
 }
 
-/// `existing` is what the runtime has; `others` says whether anyone is attached to it.
+/// `existing` is what the runtime has; `others` says whether anyone uses it.
 pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, others: bool) -> Plan {
     let Some((status, current)) = existing else { return Plan::Create };
-    let fixed = fixed_changes(current, wanted);
+    let changes = drift(current, wanted);
+    let fixed = changes.iter().any(|change| change.fixed);
+    let restarts = changes.iter().any(|change| change.class == Class::Recreate);
     match status {
-        status if status.is_at_rest() && !fixed.is_empty() => Plan::Recreate,
+        status if status.is_at_rest() && fixed => Plan::Recreate,
         status if status.is_at_rest() && current != wanted => Plan::Update,
         status if status.is_at_rest() => Plan::Start,
-        Status::Running if fixed.is_empty() => {
-            Plan::Use { pending: changes(current, wanted), made_anew: false }
+        Status::Running if restarts && others => {
+            Plan::Use { pending: names(&changes, true), made_anew: true }
         }
-        Status::Running if others => Plan::Use { pending: fixed, made_anew: true },
-        Status::Running => Plan::StopAndRecreate,
+        Status::Running if fixed => Plan::StopAndRecreate,
+        Status::Running if restarts => Plan::StopAndUpdate,
+        Status::Running => Plan::Use { pending: names(&changes, false), made_anew: false },
         // Whatever it was made with, someone is waiting for it.
         Status::Starting => Plan::Start,
         Status::Draining => Plan::Wait,
@@ -45,30 +52,9 @@ pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, oth
     }
 }
 
-/// Changes that need another root disk.
-pub fn fixed_changes(current: &SandboxSpec, wanted: &SandboxSpec) -> Vec<&'static str> {
-    named([
-        ("image", current.image_digest != wanted.image_digest),
-        ("disk-size", current.root_disk != wanted.root_disk),
-    ])
-}
-
-/// Changes that the next start brings.
-fn changes(current: &SandboxSpec, wanted: &SandboxSpec) -> Vec<&'static str> {
-    named([
-        ("cpus", current.resources.cpus != wanted.resources.cpus),
-        ("memory", current.resources.memory != wanted.resources.memory),
-        ("tmp-size", current.tmp != wanted.tmp),
-        ("home volume", current.home != wanted.home),
-        ("workspace-quota", current.workspace.quota != wanted.workspace.quota),
-        ("workspace", current.workspace.source != wanted.workspace.source),
-        ("network", current.network != wanted.network),
-        ("env", current.env != wanted.env),
-    ])
-}
-
-fn named<const N: usize>(all: [(&'static str, bool); N]) -> Vec<&'static str> {
-    all.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
+fn names(changes: &[Change], restarting: bool) -> Vec<&'static str> {
+    let wanted = changes.iter().filter(|change| !restarting || change.class == Class::Recreate);
+    wanted.map(|change| change.setting).collect()
 }
 
 #[cfg(test)]
@@ -114,6 +100,10 @@ mod tests {
         assert_eq!(decide(&Status::Running, memory, false), kept(vec!["memory"], false));
         assert_eq!(decide(&Status::Running, image, true), kept(vec!["image"], true));
         assert_eq!(decide(&Status::Running, image, false), Plan::StopAndRecreate);
+        let tmp = |spec: &mut SandboxSpec| spec.tmp = ByteSize::gib(9);
+        assert_eq!(decide(&Status::Running, tmp, true), kept(vec!["tmp-size"], true));
+        assert_eq!(decide(&Status::Running, tmp, false), Plan::StopAndUpdate);
+        assert_eq!(decide(&Status::Stopped, tmp, false), Plan::Update);
     }
 
     #[test]

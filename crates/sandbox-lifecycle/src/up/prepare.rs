@@ -2,13 +2,17 @@
 
 use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{Digest, SandboxSpec, Status};
+use sandbox_runtime::SandboxInfo;
 use sandbox_state::{ProjectState, SandboxFiles, read_record, write_record};
 
-use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_pending};
+use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan};
-use super::{Outcome, guest, spec};
+use super::{Outcome, guest, home, others, spec};
 use crate::locks::{boot_lock, use_images};
-use crate::{Context, LifecycleError, Result, UpRequest, build, home_volume, keeper, keeper_status};
+use crate::{
+    Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, UpRequest, build,
+    drift, home_volume, keeper,
+};
 
 /// A guest that is stopped to be made anew has this long to end.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(20);
@@ -43,11 +47,9 @@ pub fn prepare(
         write_record(&files.state(), &state)?;
     }
 
-    let wanted = spec::spec(request, image.digest.clone(), home, workspace);
+    let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
     let existing = context.runtime.inspect(&name)?;
-    let others = existing.as_ref().is_some_and(|info| info.status == Status::Running)
-        && keeper_status(context, &target).is_some_and(|status| !status.clients.is_empty());
-    let plan = plan(existing.as_ref().map(|info| (&info.status, &info.spec)), &wanted, others);
+    let plan = decide(context, request, existing.as_ref(), &wanted)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
     match &plan {
         Plan::Wait => return Ok(Outcome::Unsettled),
@@ -56,7 +58,19 @@ pub fn prepare(
             return Err(LifecycleError::NotUsable { name, status });
         }
         Plan::Use { pending, made_anew } => tell_pending(context, request, pending, *made_anew),
-        Plan::Create | Plan::Recreate | Plan::StopAndRecreate | Plan::Update | Plan::Start => {
+        Plan::Create
+        | Plan::Recreate
+        | Plan::StopAndRecreate
+        | Plan::StopAndUpdate
+        | Plan::Update
+        | Plan::Start => {
+            let changes = existing.map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
+            let choice = home::ask(context, &plan, &state, &wanted, &changes)?;
+            tell_applied(context, request, &changes);
+            stop(context, &plan, &wanted)?;
+            if let Some(how) = choice {
+                home::replace(context, &target, &mut state, &mut wanted, how)?;
+            }
             if !settle(context, &plan, &wanted)? {
                 return Ok(Outcome::Unsettled);
             }
@@ -107,14 +121,42 @@ fn image(
     Ok(Image { digest: image.digest, content_id: content_id.into() })
 }
 
+/// What to do with the sandbox that is there, asking where others would be cut off.
+fn decide(
+    context: &Context<'_>,
+    request: &UpRequest,
+    existing: Option<&SandboxInfo>,
+    wanted: &SandboxSpec,
+) -> Result<Plan> {
+    let plan = |others| plan(existing.map(|info| (&info.status, &info.spec)), wanted, others);
+    let alone = plan(false);
+    let (Some(info), Plan::StopAndRecreate | Plan::StopAndUpdate) = (existing, &alone) else {
+        return Ok(alone);
+    };
+    let Some(held) = others::held(context, &request.target()) else { return Ok(alone) };
+    let mut changes = drift(&info.spec, wanted);
+    changes.retain(|change| change.class == Class::Recreate);
+    let question = RunningQuestion { sandbox: &wanted.name, changes: &changes, held: &held };
+    match context.reporter.decisions().running(&question) {
+        RunningChoice::Keep => Ok(plan(true)),
+        RunningChoice::Proceed => Ok(alone),
+        RunningChoice::Quit => Err(Declined::error()),
+    }
+}
+
+/// Nobody uses it, or they were asked.
+fn stop(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<()> {
+    if matches!(plan, Plan::StopAndRecreate | Plan::StopAndUpdate) {
+        let step = context.reporter.begin("stopping the sandbox to make it anew");
+        context.runtime.stop(&wanted.name, GRACE)?;
+        step.finish(None);
+    }
+    Ok(())
+}
+
 /// Makes the sandbox at rest the wanted one. `false` when someone got in between: look again.
 fn settle(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<bool> {
     let runtime = &context.runtime;
-    if *plan == Plan::StopAndRecreate {
-        let step = context.reporter.begin("stopping the sandbox to make it anew");
-        runtime.stop(&wanted.name, GRACE)?;
-        step.finish(None);
-    }
     if matches!(plan, Plan::Recreate | Plan::StopAndRecreate) {
         runtime.remove(&wanted.name)?;
     }
@@ -123,7 +165,7 @@ fn settle(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<bo
             context.reporter.verbose("making the sandbox");
             runtime.create(wanted)
         }
-        Plan::Update => runtime.update(wanted),
+        Plan::Update | Plan::StopAndUpdate => runtime.update(wanted),
         _ => Ok(()),
     };
     match outcome {

@@ -93,7 +93,7 @@ fn cannot(path: &Path) -> LifecycleError {
 fn look(file: &Path, entries: &[Entry]) -> Result<HashMap<String, bool>> {
     let mut script = String::new();
     for entry in entries {
-        script += &format!("stat \"{}\"\n", entry.inside);
+        writeln!(script, "stat \"{}\"", entry.inside).map_err(std::io::Error::other)?;
     }
     let commands = file.with_extension("debugfs");
     fs::write(&commands, script)?;

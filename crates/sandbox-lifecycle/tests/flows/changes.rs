@@ -1,5 +1,5 @@
-use sandbox_lifecycle::{stop, up};
-use sandbox_model::ByteSize;
+use sandbox_lifecycle::{Declined, HomeChoice, RunningChoice, UpRequest, stop, up};
+use sandbox_model::{ByteSize, NetworkProfile};
 use sandbox_runtime::Runtime;
 
 use crate::Case;
@@ -10,6 +10,11 @@ pub const CASES: &[Case] = &[
     ("nobody_is_cut_off_by_another_image", another_image_while_used),
     ("a_rebuild_is_done_once", rebuild),
     ("changed_settings_apply_at_the_next_start", settings),
+    ("another_network_restarts_a_sandbox_that_nobody_uses", network),
+    ("another_network_waits_for_others_unless_they_are_to_be_cut_off", network_while_used),
+    ("the_user_may_quit_and_nothing_has_changed", quit),
+    ("another_image_asks_what_becomes_of_the_home", home_choice),
+    ("a_rebuild_that_waits_asks_when_it_is_done", home_choice_later),
     ("another_disk_size_makes_the_sandbox_anew", disk_size),
 ];
 
@@ -73,4 +78,111 @@ fn disk_size() {
     request.settings.disk_size = Some(ByteSize::gib(9));
     let up = up(&lab.context(), &request).unwrap();
     assert_eq!(lab.runtime.inspect(&up.name).unwrap().unwrap().spec.root_disk, ByteSize::gib(9));
+}
+
+fn public(lab: &Lab) -> UpRequest {
+    let mut request = lab.request();
+    request.settings.network.profile = NetworkProfile::Public;
+    request.settings.env.insert("TOKEN".into(), "hunter2".into());
+    request
+}
+
+fn profile(lab: &Lab) -> NetworkProfile {
+    lab.runtime.inspect(&lab.name()).unwrap().unwrap().spec.network.profile
+}
+
+fn network() {
+    let lab = Lab::new();
+    let first = lab.up();
+    let boot = first.boot_id.clone();
+    drop(first);
+    let second = up(&lab.context(), &public(&lab)).unwrap();
+    assert!(second.started && second.boot_id != boot);
+    assert_eq!(profile(&lab), NetworkProfile::Public);
+    let said = lab.said.all();
+    assert!(
+        said.contains("info: changed since the sandbox last ran: network: none → public; env: "),
+        "{said}"
+    );
+    assert!(said.contains("TOKEN") && !said.contains("hunter2") && !said.contains("question"), "{said}");
+    drop(second);
+    stop(&lab.context(), &lab.target(), false).unwrap();
+    drop(lab.up());
+    assert_eq!(profile(&lab), NetworkProfile::None);
+}
+
+fn network_while_used() {
+    let lab = Lab::new();
+    let first = lab.up();
+    let second = up(&lab.context(), &public(&lab)).unwrap();
+    assert_eq!((second.started, &second.boot_id), (false, &first.boot_id));
+    assert_eq!(profile(&lab), NetworkProfile::None);
+    let said = lab.said.all();
+    assert!(said.contains("question: held by 1 client network: none → public; env: "), "{said}");
+    assert!(said.contains("warning: others use the sandbox") && !said.contains("hunter2"), "{said}");
+    drop(second);
+    lab.said.answers.lock().unwrap().0 = RunningChoice::Proceed;
+    let third = up(&lab.context(), &public(&lab)).unwrap();
+    assert!(third.started && third.boot_id != first.boot_id);
+    assert_eq!(profile(&lab), NetworkProfile::Public);
+}
+
+fn quit() {
+    let lab = Lab::new();
+    let first = lab.up();
+    let before = lab.state();
+    *lab.said.answers.lock().unwrap() = (RunningChoice::Quit, HomeChoice::Quit);
+    let error = up(&lab.context(), &public(&lab)).unwrap_err();
+    assert!(Declined::is(&error), "{error:?}");
+    assert_eq!(lab.boot_id(), Some(first.boot_id.clone()));
+    drop(first);
+    stop(&lab.context(), &lab.target(), false).unwrap();
+    lab.write_dockerfile("two");
+    let error = up(&lab.context(), &lab.request()).unwrap_err();
+    assert!(Declined::is(&error) && lab.state() == before, "{error:?}");
+    assert_eq!(lab.volumes().len(), 1);
+}
+
+fn home_choice() {
+    let lab = Lab::new();
+    lab.rested(0);
+    let first = lab.home();
+    for (text, choice, volumes) in [
+        ("two", HomeChoice::Keep, 1),
+        ("three", HomeChoice::Reset, 2),
+        ("four\nadd new", HomeChoice::Migrate, 3),
+    ] {
+        lab.write_dockerfile(text);
+        lab.said.answers.lock().unwrap().1 = choice;
+        let up = lab.up();
+        assert!(up.started);
+        assert_eq!(lab.volumes().len(), volumes, "{choice:?}");
+        let info = lab.runtime.inspect(&up.name).unwrap().unwrap();
+        assert_eq!(
+            (&info.spec.home.path, Some(&info.spec.image_digest)),
+            (&lab.home(), lab.state().image_digest.as_ref())
+        );
+        drop(up);
+        let asked = lab.said.all().matches("question: home").count();
+        drop(lab.up());
+        assert_eq!(lab.said.all().matches("question: home").count(), asked, "it is asked once");
+    }
+    assert!(first.is_file() && lab.said.all().contains("info: the image changed; the home volume"));
+    // Another disk size is no reason to ask.
+    let asked = lab.said.all().matches("question: home").count();
+    let mut request = lab.request();
+    request.settings.disk_size = Some(ByteSize::gib(9));
+    assert!(up(&lab.context(), &request).unwrap().started);
+    assert_eq!(lab.said.all().matches("question: home").count(), asked);
+}
+
+fn home_choice_later() {
+    let lab = Lab::new();
+    let first = lab.up();
+    lab.write_dockerfile("two");
+    drop(lab.up());
+    assert!(!lab.said.all().contains("question: home"), "{}", lab.said.all());
+    drop(first);
+    drop(lab.up());
+    assert!(lab.said.all().contains("question: home"), "{}", lab.said.all());
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -151,7 +152,7 @@ fn migrates() {
     let source = lab.dir.join("sparse");
     let file = fs::File::create(&source).unwrap();
     file.set_len(1 << 30).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&file, b"end", (1 << 30) - 3).unwrap();
+    file.write_all_at(b"end", (1 << 30) - 3).unwrap();
     debugfs(
         &old,
         &format!(
@@ -191,7 +192,6 @@ fn migrates() {
         assert!(text.contains("Mode:  0750"), "{text}");
         assert!(text.contains(&format!("User: {:>5}   Group: {:>5}", dev.0, dev.1)), "{text}");
     }
-    use std::os::unix::fs::MetadataExt;
     assert!(fs::metadata(&new).unwrap().blocks() * 512 < 64 << 20, "holes stay holes");
     assert!(lab.up().started);
 }
@@ -219,7 +219,6 @@ fn fails() {
     let state = fs::read(lab.files().state()).unwrap();
     let old = lab.home();
     // A file system that is damaged beyond what a mount would mend.
-    use std::os::unix::fs::FileExt;
     let whole = fs::File::options().read(true).write(true).open(&old).unwrap();
     let mut table = vec![0; 1 << 16];
     whole.read_exact_at(&mut table, 4096).unwrap();

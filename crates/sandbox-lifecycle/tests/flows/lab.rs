@@ -13,8 +13,8 @@ use sandbox_image::EngineSetting;
 use sandbox_lifecycle::prune::SeenUnnamed;
 use sandbox_lifecycle::volumes::Replacement;
 use sandbox_lifecycle::{
-    BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, Project, Reporter, SandboxSettings,
-    Step, Target, Up, UpRequest, up,
+    BuildRequest, Context, Decisions, EngineImage, HomeChoice, HomeQuestion, Identity, ImageSettings, Images,
+    Project, Reporter, RunningChoice, RunningQuestion, SandboxSettings, Step, Target, Up, UpRequest, up,
 };
 use sandbox_model::{AgentName, ByteSize, CheckoutSlug, NetworkPolicy, Resources, SandboxName};
 use sandbox_runtime::Runtime;
@@ -345,16 +345,38 @@ impl Images for MemoryImages {
 }
 
 /// Everything that was reported, one line each.
-#[derive(Default)]
-pub struct Said(Mutex<Vec<String>>);
+pub struct Said {
+    lines: Mutex<Vec<String>>,
+    /// What is answered to every question; each question is a line too.
+    pub answers: Mutex<(RunningChoice, HomeChoice)>,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), answers: Mutex::new((RunningChoice::Keep, HomeChoice::Keep)) }
+    }
+}
+
+impl Decisions for Said {
+    fn running(&self, question: &RunningQuestion<'_>) -> RunningChoice {
+        let changes: Vec<String> = question.changes.iter().map(ToString::to_string).collect();
+        self.add("question", &format!("{} {}", question.held, changes.join("; ")));
+        self.answers.lock().unwrap().0
+    }
+
+    fn home(&self, question: &HomeQuestion<'_>) -> HomeChoice {
+        self.add("question", &format!("home {}", question.volume));
+        self.answers.lock().unwrap().1
+    }
+}
 
 impl Said {
     fn add(&self, kind: &str, text: &str) {
-        self.0.lock().unwrap().push(format!("{kind}: {text}"));
+        self.lines.lock().unwrap().push(format!("{kind}: {text}"));
     }
 
     pub fn all(&self) -> String {
-        self.0.lock().unwrap().join("\n")
+        self.lines.lock().unwrap().join("\n")
     }
 }
 
@@ -374,6 +396,10 @@ impl Reporter for Said {
 
     fn verbose(&self, text: &str) {
         self.add("verbose", text);
+    }
+
+    fn decisions(&self) -> &dyn Decisions {
+        self
     }
 }
 

@@ -1,0 +1,223 @@
+//! How a sandbox differs from the one that is wanted, and what each difference takes. Pure.
+
+use std::collections::BTreeMap;
+
+use sandbox_model::{Digest, SandboxSpec};
+
+/// What it takes until a change counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Nothing, where the runtime can do it; otherwise the next start. Nobody is disturbed for it.
+    Live,
+    /// The agent's server starts again.
+    DaemonRestart,
+    /// The sandbox starts again, made anew where that must be.
+    Recreate,
+}
+
+/// One setting that differs. The texts hold no value of a variable, for that may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// As the configuration calls it.
+    pub setting: &'static str,
+    pub class: Class,
+    pub from: String,
+    pub to: String,
+    /// Only a sandbox made anew can have it: its root disk depends on it.
+    pub fixed: bool,
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} → {}", self.setting, self.from, self.to)
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub spec: &'a SandboxSpec,
+    /// Fingerprint of the agent's merged configuration; `None` where there is nothing to compare.
+    pub agent_config: Option<&'a str>,
+}
+
+impl<'a> From<&'a SandboxSpec> for Facts<'a> {
+    fn from(spec: &'a SandboxSpec) -> Self {
+        Self { spec, agent_config: None }
+    }
+}
+
+/// Every difference, the hardest to apply first. A sandbox that starts again starts the agent's server with
+/// it, so that is no change of its own then.
+pub fn drift<'a>(have: impl Into<Facts<'a>>, want: impl Into<Facts<'a>>) -> Vec<Change> {
+    let (have, want) = (have.into(), want.into());
+    let mut changes = specs(have.spec, want.spec);
+    let anew = changes.iter().any(|change| change.class == Class::Recreate);
+    if let (Some(from), Some(to), false) = (have.agent_config, want.agent_config, anew)
+        && from != to
+    {
+        let (from, to) = ("as it was".into(), "changed".into());
+        changes.push(Change {
+            setting: "agent configuration",
+            class: Class::DaemonRestart,
+            from,
+            to,
+            fixed: false,
+        });
+    }
+    changes.sort_by_key(|change| (std::cmp::Reverse(change.class), !change.fixed));
+    changes
+}
+
+fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut add = |setting, class, fixed, from: String, to: String| {
+        if from != to {
+            changes.push(Change { setting, class, from, to, fixed });
+        }
+    };
+    let image = |spec: &SandboxSpec| spec.image_digest.short().to_string();
+    let (from, to) = (image(have), image(want));
+    // Two digests may begin alike.
+    let differ = have.image_digest != want.image_digest && from == to;
+    add("image", Class::Recreate, true, from, if differ { want.image_digest.to_string() } else { to });
+    add("disk-size", Class::Recreate, true, have.root_disk.to_string(), want.root_disk.to_string());
+    add("tmp-size", Class::Recreate, false, have.tmp.to_string(), want.tmp.to_string());
+    let (before, after) = (&have.workspace, &want.workspace);
+    add("workspace-quota", Class::Recreate, false, before.quota.to_string(), after.quota.to_string());
+    let source = |path: &std::path::Path| path.display().to_string();
+    add("workspace", Class::Recreate, false, source(&before.source), source(&after.source));
+    add("home volume", Class::Recreate, false, volume(have), volume(want));
+    let (before, after) = (&have.network, &want.network);
+    add("network", Class::Recreate, false, before.profile.to_string(), after.profile.to_string());
+    for (setting, from, to) in [
+        ("egress-allow", &before.egress_allow, &after.egress_allow),
+        ("egress-deny", &before.egress_deny, &after.egress_deny),
+        ("dns-servers", &before.dns_servers, &after.dns_servers),
+    ] {
+        add(setting, Class::Recreate, false, list(from), list(to));
+    }
+    let (from, to) = variables(&have.env, &want.env);
+    add("env", Class::Recreate, false, from, to);
+    let (before, after) = (have.resources, want.resources);
+    add("cpus", Class::Live, false, before.cpus.to_string(), after.cpus.to_string());
+    add("memory", Class::Live, false, before.memory.to_string(), after.memory.to_string());
+    changes
+}
+
+fn volume(spec: &SandboxSpec) -> String {
+    spec.home.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn list(words: &[String]) -> String {
+    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+}
+
+/// The names of variables that differ, before and after.
+fn variables(have: &BTreeMap<String, String>, want: &BTreeMap<String, String>) -> (String, String) {
+    let names = |all: &BTreeMap<String, String>, other: &BTreeMap<String, String>, both: &str| {
+        let differing = all.iter().filter(|(name, value)| other.get(*name) != Some(*value));
+        let names: Vec<String> = differing
+            .map(|(name, _)| if other.contains_key(name) { format!("{name}{both}") } else { name.clone() })
+            .collect();
+        list(&names)
+    };
+    (names(have, want, ""), names(want, have, " (another value)"))
+}
+
+/// Whether the user is to say what becomes of the home: only when the image is another than the one that
+/// the home was last settled with, and the sandbox is in fact about to be made anew (`recreates`; not one
+/// that keeps running as it is).
+pub fn home_choice_needed(settled: Option<&Digest>, wanted: &Digest, recreates: bool) -> bool {
+    recreates && settled.is_some_and(|settled| settled != wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox_model::{ByteSize, NetworkProfile};
+
+    use super::*;
+    use crate::up::spec::tests::example;
+
+    fn changed(change: impl Fn(&mut SandboxSpec)) -> Vec<Change> {
+        let (have, mut want) = (example(), example());
+        change(&mut want);
+        drift(&have, &want)
+    }
+
+    #[track_caller]
+    fn one(change: impl Fn(&mut SandboxSpec), class: Class, fixed: bool, text: &str) {
+        let changes = changed(change);
+        assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
+        assert_eq!((changes[0].class, changes[0].fixed), (class, fixed), "{text}");
+    }
+
+    #[test]
+    fn every_setting_has_its_class() {
+        use Class::{Live, Recreate};
+        assert_eq!(changed(|_| {}), []);
+        one(|s| s.root_disk = ByteSize::gib(9), Recreate, true, "disk-size: 4G → 9G");
+        one(|s| s.tmp = ByteSize::gib(1), Recreate, false, "tmp-size: 2G → 1G");
+        one(|s| s.workspace.quota = ByteSize::mib(1), Recreate, false, "workspace-quota: 16G → 1M");
+        one(|s| s.workspace.source = "/x".into(), Recreate, false, "workspace: /home/u/myproject → /x");
+        one(|s| s.home.path = "/volumes/i.ext4".into(), Recreate, false, "home volume: h → i");
+        one(|s| s.network.profile = NetworkProfile::Public, Recreate, false, "network: none → public");
+        one(
+            |s| s.network.egress_allow = vec!["a:1".into(), "b".into()],
+            Recreate,
+            false,
+            "egress-allow: nothing → a:1, b",
+        );
+        one(|s| s.resources.cpus = 3, Live, false, "cpus: 2 → 3");
+        one(|s| s.resources.memory = ByteSize::gib(9), Live, false, "memory: 4G → 9G");
+        one(
+            |s| s.image_digest = "b".repeat(64).parse().unwrap(),
+            Recreate,
+            true,
+            "image: sha256:aaaaaaaaaaaa → sha256:bbbbbbbbbbbb",
+        );
+    }
+
+    #[test]
+    fn images_that_begin_alike_are_told_apart() {
+        let digest = format!("{}b", "a".repeat(63));
+        assert_eq!(changed(|spec| spec.image_digest = digest.parse().unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn no_value_of_a_variable_is_shown() {
+        let changes = changed(|spec| {
+            spec.env.insert("MINE".into(), "hunter2".into());
+            spec.env.insert("NEW".into(), "hunter3".into());
+            spec.env.remove("OPENCODE_DISABLE_MODELS_FETCH");
+        });
+        let text = changes[0].to_string();
+        assert_eq!(text, "env: MINE, OPENCODE_DISABLE_MODELS_FETCH → MINE (another value), NEW");
+    }
+
+    #[test]
+    fn the_agents_configuration_is_a_change_of_its_own_only_without_a_harder_one() {
+        fn facts<'a>(spec: &'a SandboxSpec, agent_config: &'a str) -> Facts<'a> {
+            Facts { spec, agent_config: Some(agent_config) }
+        }
+        let (spec, mut other) = (example(), example());
+        let changes = drift(facts(&spec, "1"), facts(&spec, "2"));
+        assert_eq!(changes.iter().map(|c| c.class).collect::<Vec<_>>(), [Class::DaemonRestart]);
+        assert_eq!(drift(facts(&spec, "1"), facts(&spec, "1")), []);
+        assert_eq!(drift(&spec, Facts { spec: &spec, agent_config: Some("1") }), []);
+        other.resources.cpus = 1;
+        assert_eq!(drift(facts(&spec, "1"), facts(&other, "2")).len(), 2);
+        other.tmp = ByteSize::gib(7);
+        let changes = drift(facts(&spec, "1"), facts(&other, "2"));
+        assert_eq!(changes.iter().map(|c| c.setting).collect::<Vec<_>>(), ["tmp-size", "cpus"]);
+    }
+
+    #[test]
+    fn the_home_is_asked_about_exactly_when_its_image_changed_and_the_sandbox_is_made_anew() {
+        let (a, b): (Digest, Digest) = ("a".repeat(64).parse().unwrap(), "b".repeat(64).parse().unwrap());
+        assert!(home_choice_needed(Some(&a), &b, true));
+        assert!(!home_choice_needed(Some(&a), &b, false), "a rebuild that waits asks when it is done");
+        assert!(!home_choice_needed(Some(&a), &a, true), "another disk size alone is no reason");
+        assert!(!home_choice_needed(None, &b, true), "there is nothing yet to keep");
+    }
+}

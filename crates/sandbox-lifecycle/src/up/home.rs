@@ -1,0 +1,64 @@
+//! What becomes of the home when its image changed.
+
+use sandbox_model::SandboxSpec;
+use sandbox_state::{ProjectState, write_record};
+
+use super::plan::Plan;
+use crate::volumes::{How, make};
+use crate::{Change, Context, Declined, HomeChoice, HomeQuestion, Result, Target, home_choice_needed};
+
+/// Another home, as the user chose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewHome {
+    Reset,
+    Migrate,
+}
+
+/// Asks, where there is something to ask; `None` keeps the home. Nothing has happened yet.
+pub fn ask(
+    context: &Context<'_>,
+    plan: &Plan,
+    state: &ProjectState,
+    wanted: &SandboxSpec,
+    changes: &[Change],
+) -> Result<Option<NewHome>> {
+    let recreates = matches!(plan, Plan::Recreate | Plan::StopAndRecreate);
+    let Some(volume) = &state.home_volume else { return Ok(None) };
+    if !home_choice_needed(state.image_digest.as_ref(), &wanted.image_digest, recreates) {
+        return Ok(None);
+    }
+    let change = changes.iter().find(|change| change.setting == "image");
+    let question = HomeQuestion { sandbox: &wanted.name, volume, change };
+    match context.reporter.decisions().home(&question) {
+        HomeChoice::Keep => {
+            context.reporter.info(&format!("the image changed; the home volume {volume} is kept"));
+            Ok(None)
+        }
+        HomeChoice::Reset => Ok(Some(NewHome::Reset)),
+        HomeChoice::Migrate => Ok(Some(NewHome::Migrate)),
+        HomeChoice::Quit => Err(Declined::error()),
+    }
+}
+
+/// Makes the new home, of a sandbox at rest, and records it. The old volume stays.
+pub fn replace(
+    context: &Context<'_>,
+    target: &Target,
+    state: &mut ProjectState,
+    wanted: &mut SandboxSpec,
+    how: NewHome,
+) -> Result<()> {
+    let old = wanted.home.path.clone();
+    let how = match how {
+        NewHome::Reset => How::Fresh,
+        NewHome::Migrate => How::Over(&old),
+    };
+    let dev = (wanted.workspace.guest_uid, wanted.workspace.guest_gid);
+    let (name, path) = make(context, target, &wanted.image_digest, dev, how)?;
+    state.home_volume = Some(name);
+    // Settled with this image: whatever comes now, it is not asked again.
+    state.image_digest = Some(wanted.image_digest.clone());
+    write_record(&context.layout.sandbox_state(&target.checkout, target.agent).state(), state)?;
+    wanted.home.path = path;
+    Ok(())
+}
