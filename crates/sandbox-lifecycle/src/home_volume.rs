@@ -49,22 +49,35 @@ pub fn create(
     owner: (u32, u32),
 ) -> Result<(VolumeName, PathBuf)> {
     let unfinished = begin(context, target, image, owner)?;
+    fill(&unfinished, owner)?;
+    finish(context, target, &unfinished)
+}
+
+/// Makes the file system, with the image's home in it.
+pub fn fill(unfinished: &Unfinished, owner: (u32, u32)) -> Result<()> {
     make_file_system(&unfinished.home, &unfinished.file, owner)?;
     if unfinished.foreign {
         change_owners(&unfinished.home, &unfinished.file, owner)?;
     }
-    finish(context, target, &unfinished)
+    Ok(())
 }
 
 /// A volume being made, in a folder that goes with this value.
 pub struct Unfinished {
-    _work: tempfile::TempDir,
+    work: tempfile::TempDir,
     /// The image's home.
     pub home: PathBuf,
     /// Where the file system is to be.
     pub file: PathBuf,
     /// Something in `home` could not be given to its owner.
     pub foreign: bool,
+}
+
+impl Unfinished {
+    /// What goes with it, when it is done or given up.
+    pub fn folder(&self) -> &Path {
+        self.work.path()
+    }
 }
 
 /// Takes the home out of an image. The caller holds the boot lock.
@@ -90,7 +103,7 @@ pub fn begin(
     let home = work.path().join("home");
     context.runtime.export_image_dir(image, GUEST_HOME, &home)?;
     let foreign = give_to(&home, owner)?;
-    Ok(Unfinished { file: work.path().join("home.ext4"), home, foreign, _work: work })
+    Ok(Unfinished { file: work.path().join("home.ext4"), home, foreign, work })
 }
 
 /// Makes the finished file a volume.

@@ -73,7 +73,9 @@ fn label<'a>(info: &'a SandboxInfo, key: &str) -> Option<&'a String> {
 }
 
 fn row(context: &Context<'_>, info: SandboxInfo, ask_keepers: bool) -> Row {
-    let target = Target::of(&info.spec).filter(|_| ask_keepers && info.status == Status::Running);
+    // A task's sandbox has no keeper, and that of its checkout's own says nothing about it.
+    let asked = ask_keepers && info.status == Status::Running && !info.spec.labels.contains_key(labels::TASK);
+    let target = Target::of(&info.spec).filter(|_| asked);
     Row {
         keeper: target.and_then(|target| keeper_status(context, &target)),
         name: info.spec.name.to_string(),

@@ -82,12 +82,13 @@ impl Doer<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &SeenSandbox, what: &str) -> Result<()> {
-        // What belongs to nobody's checkout is nobody's to start.
         let owner = sandbox.owner.as_ref();
         let own = owner.filter(|_| !sandbox.task);
+        // A task holds the lock from before its sandbox is made until after it is gone.
+        let patience = if sandbox.task { Patience::None } else { self.patience };
         let mut lock = None;
-        if let Some(target) = own {
-            lock = boot_lock_if(self.context, target, PURPOSE, self.patience)?;
+        if let Some(target) = owner {
+            lock = boot_lock_if(self.context, target, PURPOSE, patience)?;
             if lock.is_none() {
                 self.spare(what, USED, own);
                 return Ok(());

@@ -9,6 +9,7 @@ mod prepare;
 pub(crate) mod spec;
 
 pub(crate) use attach::IMAGE_FINGERPRINT;
+pub(crate) use others::held;
 
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,15 @@
 //! it is written last, when the new volume is whole.
 
 mod copy;
+mod edit;
 mod error;
 mod graft;
 mod list;
 mod remove;
 mod replace;
+mod rest;
 
+pub use edit::{Edit, edit};
 pub use error::VolumeError;
 pub use list::{Volume, list};
 pub(crate) use list::{VolumeFile, files};

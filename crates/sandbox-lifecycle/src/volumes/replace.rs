@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use sandbox_model::{Digest, VolumeName};
-use sandbox_state::{ProjectState, read_record, write_record};
+use sandbox_model::{Digest, ImageRef, SandboxName, VolumeName};
+use sandbox_state::{Lock, ProjectState, read_record, write_record};
 
-use super::{VolumeError, copy, files, graft};
+use super::{VolumeError, copy, files, graft, rest};
 use crate::locks::{boot_lock, use_images};
 use crate::up::IMAGE_FINGERPRINT;
 use crate::{BuildRequest, Context, LifecycleError, Result, Target, build, home_volume, owner};
@@ -58,7 +58,8 @@ pub fn reset(context: &Context<'_>, wish: &Replacement) -> Result<Replaced, Volu
 }
 
 /// A new home from the image with all files of the current one on top: with their owners, modes, times,
-/// extended attributes, links and holes. A sandbox that runs is refused, for it writes to them.
+/// extended attributes, links and holes. A sandbox that runs writes to them: one that nobody uses is stopped
+/// first, and about any other [`crate::Decisions::running`] decides.
 pub fn migrate(context: &Context<'_>, wish: &Replacement) -> Result<Replaced, VolumeError> {
     replace(context, wish, true, "volume migrate")
 }
@@ -67,47 +68,107 @@ fn replace(
     context: &Context<'_>,
     wish: &Replacement,
     over: bool,
-    purpose: &str,
+    purpose: &'static str,
 ) -> Result<Replaced, VolumeError> {
-    let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
-    let _lock = boot_lock(context, &target, purpose)?;
-    let state_file = context.layout.sandbox_state(&target.checkout, target.agent).state();
-    let state = read_record::<ProjectState>(&state_file)?.unwrap_or_default();
-    let recorded = state.home_volume.ok_or_else(|| VolumeError::NoHome(target.clone()))?;
-    let old = wish.volume.clone().unwrap_or(recorded);
-    let path = usable(context, &target, &old)?;
-    let users = context.runtime.list()?.sandboxes;
-    let live = users.iter().filter(|info| info.spec.home.path == path && !info.status.is_at_rest());
-    let running = live.map(|info| info.spec.name.clone()).next();
-    if let (true, Some(name)) = (over, &running) {
-        return Err(VolumeError::Running(name.clone()));
+    let begun = Begun::new(context, wish, over, purpose)?;
+    let how = if over { How::Over(&begun.path) } else { How::Fresh };
+    let (new, new_path) = make(context, &begun.target, &begun.image, begun.dev, how)?;
+    begun.record(context, new, &new_path)
+}
+
+/// The part that is the same for every kind of new home.
+pub struct Begun {
+    _boot: Lock,
+    _images: Lock,
+    pub target: Target,
+    pub image: Digest,
+    pub reference: ImageRef,
+    /// Who `dev` is.
+    pub dev: (u32, u32),
+    pub path: PathBuf,
+    old: VolumeName,
+    content_id: String,
+    running: bool,
+    remove_old: bool,
+}
+
+impl Begun {
+    /// Takes the locks, finds the old volume and gets the image. With `at_rest` nobody writes to the old
+    /// volume from then on.
+    pub fn new(
+        context: &Context<'_>,
+        wish: &Replacement,
+        at_rest: bool,
+        purpose: &'static str,
+    ) -> Result<Self, VolumeError> {
+        let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
+        let boot = boot_lock(context, &target, purpose)?;
+        let state_file = context.layout.sandbox_state(&target.checkout, target.agent).state();
+        let state = read_record::<ProjectState>(&state_file)?.unwrap_or_default();
+        let recorded = state.home_volume.ok_or_else(|| VolumeError::NoHome(target.clone()))?;
+        let old = wish.volume.clone().unwrap_or(recorded);
+        let path = usable(context, &target, &old)?;
+        let mut running = user(context, &path)?;
+        if let (true, Some(name)) = (at_rest, &running) {
+            rest::make_rest(context, &target, name, &old)?;
+            running = user(context, &path)?;
+            if let Some(name) = running {
+                return Err(VolumeError::Running(name));
+            }
+        }
+        let request = BuildRequest { rebuild: false, ..wish.build.clone() };
+        let images = use_images(context, purpose)?;
+        let content_id = context.images.content_id(context, &request)?;
+        let image = context.images.ensure(context, &request)?;
+        build::load(context, &request, &image)?;
+        Ok(Self {
+            _boot: boot,
+            _images: images,
+            target,
+            image: image.digest,
+            reference: request.reference(),
+            dev: sandbox_image::guest_user(context.identity.uid, context.identity.gid),
+            path,
+            old,
+            content_id,
+            running: running.is_some(),
+            remove_old: wish.remove_old,
+        })
     }
 
-    let request = BuildRequest { rebuild: false, ..wish.build.clone() };
-    let _images = use_images(context, purpose)?;
-    let content_id = context.images.content_id(context, &request)?;
-    let image = context.images.ensure(context, &request)?;
-    build::load(context, &request, &image)?;
-    let dev = sandbox_image::guest_user(context.identity.uid, context.identity.gid);
-    let how = if over { How::Over(&path) } else { How::Fresh };
-    let (new, new_path) = make(context, &target, &image.digest, dev, how)?;
-    let fresh = ProjectState {
-        home_volume: Some(new.clone()),
-        image_digest: Some(image.digest),
-        fingerprints: BTreeMap::from([(IMAGE_FINGERPRINT.into(), content_id)]),
-    };
-    if let Err(error) = write_record(&state_file, &fresh) {
-        fs::remove_file(&new_path)?;
-        return Err(error.into());
+    /// Makes a volume that is whole the current one. This is the moment that counts.
+    pub fn record(
+        self,
+        context: &Context<'_>,
+        new: VolumeName,
+        new_path: &Path,
+    ) -> Result<Replaced, VolumeError> {
+        let files = context.layout.sandbox_state(&self.target.checkout, self.target.agent);
+        let fresh = ProjectState {
+            home_volume: Some(new.clone()),
+            image_digest: Some(self.image),
+            fingerprints: BTreeMap::from([(IMAGE_FINGERPRINT.into(), self.content_id)]),
+        };
+        if let Err(error) = write_record(&files.state(), &fresh) {
+            fs::remove_file(new_path)?;
+            return Err(error.into());
+        }
+        let kept = self.remove_old.then(|| remove_old(context, &self.path, new_path));
+        Ok(Replaced {
+            old: self.old,
+            new,
+            running: self.running,
+            removed_old: matches!(kept, Some(Ok(()))),
+            old_kept: kept.and_then(Result::err).map(|error| crate::error::chain(&error)),
+        })
     }
-    let kept = wish.remove_old.then(|| remove_old(context, &path, &new_path));
-    Ok(Replaced {
-        old,
-        new,
-        running: running.is_some(),
-        removed_old: matches!(kept, Some(Ok(()))),
-        old_kept: kept.and_then(Result::err).map(|error| crate::error::chain(&error)),
-    })
+}
+
+/// A sandbox that mounts the volume and is not at rest.
+fn user(context: &Context<'_>, volume: &Path) -> Result<Option<SandboxName>, VolumeError> {
+    let mut live = context.runtime.list()?.sandboxes;
+    live.retain(|info| info.spec.home.path == volume && !info.status.is_at_rest());
+    Ok(live.into_iter().map(|info| info.spec.name).next())
 }
 
 /// The file of a volume that is the target's own and looks whole.

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use sandbox_lifecycle::volumes::{Replacement, VolumeError, list, migrate, remove, reset};
-use sandbox_lifecycle::{kill, stop, up};
+use sandbox_lifecycle::prune::{Kinds, Rules, carry_out, plan, snapshot};
+use sandbox_lifecycle::volumes::{Replacement, VolumeError, edit, list, migrate, remove, reset};
+use sandbox_lifecycle::{Declined, LifecycleError, ListFilter, RunningChoice, kill, stop, up};
 use sandbox_runtime::Runtime;
 use sandbox_runtime::fake::Faults;
 
@@ -20,6 +21,8 @@ pub const CASES: &[Case] = &[
     ("reset_makes_a_new_home_for_the_next_run", resets),
     ("two_new_homes_in_one_second_do_not_collide", collide),
     ("migrate_takes_every_file_over_as_it_is", migrates),
+    ("a_sandbox_that_nobody_uses_is_stopped_for_a_migration", stopped_for_it),
+    ("an_edited_home_counts_once_it_is_committed", edited),
     ("the_old_home_goes_only_when_asked_and_unused", removes_old),
     ("a_migration_that_fails_changes_nothing", fails),
     ("a_migration_killed_at_any_moment_changes_nothing_or_everything", killed),
@@ -257,4 +260,64 @@ fn killed() {
     lab.set_faults(&Faults::default());
     drop(up(&lab.context(), &lab.request()).unwrap());
     kill(&lab.context(), &lab.target(), false).unwrap();
+}
+
+fn stopped_for_it() {
+    let lab = Lab::new();
+    let first = lab.up();
+    let refused = || migrate(&lab.context(), &lab.replacement()).unwrap_err();
+    assert!(matches!(refused(), VolumeError::Running(_)));
+    assert!(lab.said.all().contains("question: held by 1 client home volume: "), "{}", lab.said.all());
+    lab.said.answers.lock().unwrap().0 = RunningChoice::Quit;
+    let VolumeError::Lifecycle(error) = refused() else { panic!() };
+    assert!(Declined::is(&error) && !Declined::is(&LifecycleError::NoSuchSandbox(lab.name())));
+    assert_eq!((lab.boot_id(), lab.volumes().len()), (Some(first.boot_id.clone()), 1));
+    drop(first);
+    let done = migrate(&lab.context(), &lab.replacement()).unwrap();
+    assert_eq!((done.running, lab.status().as_str()), (false, "stopped"));
+    let second = lab.up();
+    lab.said.answers.lock().unwrap().0 = RunningChoice::Proceed;
+    migrate(&lab.context(), &lab.replacement()).unwrap();
+    assert_eq!((lab.status().as_str(), lab.volumes().len()), ("stopped", 3));
+    drop(second);
+}
+
+fn edited() {
+    let lab = Lab::new();
+    lab.rested(0);
+    let (old, before) = (lab.home(), lab.state());
+    let context = lab.context();
+    let sandboxes = || sandbox_lifecycle::list(&lab.context(), &ListFilter::default()).unwrap().rows;
+    // Given up, nothing of it is left.
+    drop(edit(&context, &lab.replacement()).unwrap());
+    assert_eq!((lab.volumes().len(), sandboxes().len(), lab.state()), (1, 1, before.clone()));
+
+    let session = edit(&context, &lab.replacement()).unwrap();
+    let task = lab.runtime.inspect(session.sandbox()).unwrap().unwrap();
+    assert_eq!(task.status.as_str(), "running");
+    let copy = task.spec.workspace.source.join("old-home.ext4");
+    assert!(is_whole(&copy) && copy != old && task.spec.home.path != old);
+    assert_eq!(session.shell(None).cwd.as_deref(), Some("/home/dev"));
+    assert_eq!(lab.state(), before, "nothing counts yet");
+    // Another program that prunes now takes nothing of it, nor waits.
+    let rules = Rules { kinds: Kinds::ALL, older_than: Duration::ZERO, spare: None };
+    let spec = task.spec.clone();
+    lab.runtime.kill(session.sandbox()).unwrap();
+    let plan = plan(&snapshot(&context, None).unwrap(), &rules);
+    assert!(plan.sandboxes.iter().any(|sandbox| sandbox.task && sandbox.name == spec.name));
+    let tasks_alone = sandbox_lifecycle::prune::Plan {
+        sandboxes: plan.sandboxes.iter().filter(|sandbox| sandbox.task).cloned().collect(),
+        ..Default::default()
+    };
+    let report = carry_out(&context, sandbox_image::EngineSetting::Auto, &tasks_alone);
+    assert_eq!((report.sandboxes.len(), report.spared.len()), (0, 1), "{report:?}");
+
+    lab.runtime.start(session.sandbox()).unwrap();
+    debugfs(&spec.home.path, "mkdir made-by-hand\n");
+    let done = session.commit().unwrap();
+    assert_eq!(lab.state().home_volume.as_ref(), Some(&done.new));
+    assert!(old.is_file() && is_whole(&lab.home()));
+    assert!(debugfs(&lab.home(), "stat made-by-hand\n").contains("Type: directory"));
+    assert_eq!((lab.volumes().len(), sandboxes().len()), (2, 1));
+    assert!(lab.up().started);
 }
