@@ -2,9 +2,11 @@
 //! renamed, so that a volume that exists is a whole one.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{Digest, GUEST_HOME, VolumeName};
@@ -17,18 +19,19 @@ const CAPACITY: &str = "64G";
 
 /// The volume that `state` names, or a new one made from the image's home. `owner` is who `dev` is.
 ///
-/// Returns its name and file. The caller holds the boot lock, and records the name.
+/// Returns its name and file, and whether it was made now: it may have the very name of one that is gone.
+/// The caller holds the boot lock, and records the name.
 pub fn ensure(
     context: &Context<'_>,
     target: &Target,
     state: &ProjectState,
     image: &Digest,
     owner: (u32, u32),
-) -> Result<(VolumeName, PathBuf)> {
+) -> Result<(VolumeName, PathBuf, bool)> {
     if let Some(name) = &state.home_volume {
         let path = context.layout.volume(name);
         if path.try_exists()? {
-            return Ok((name.clone(), path));
+            return Ok((name.clone(), path, false));
         }
         context.reporter.warning(&format!(
             "the recorded home volume {name} is gone ({}); making a new one",
@@ -38,7 +41,7 @@ pub fn ensure(
     let step = context.reporter.begin("making the home volume");
     let (name, path) = create(context, target, image, owner)?;
     step.finish(Some(name.as_str()));
-    Ok((name, path))
+    Ok((name, path, true))
 }
 
 /// A new volume with the image's home and nothing else. The caller holds the boot lock.
@@ -89,15 +92,12 @@ pub fn begin(
 ) -> Result<Unfinished> {
     let volumes = context.layout.volumes();
     make_private_dir(&volumes)?;
-    // The boot lock makes this name ours alone: what is there is what a killed process left.
-    let aside = format!(".new-{}", target.name());
-    match fs::remove_dir_all(volumes.join(&aside)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
+    // The boot lock makes this prefix ours alone: what is there is what a killed process left. The rest of
+    // the name is another each time, because a tool that it started may still be writing.
+    let aside = format!(".new-{}.", target.name());
+    sweep(&volumes, &aside)?;
     let work = tempfile::Builder::new()
         .prefix(&aside)
-        .rand_bytes(0)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(&volumes)?;
     let home = work.path().join("home");
@@ -117,6 +117,30 @@ pub fn finish(
     place(context, target, &unfinished.file)
 }
 
+fn sweep(volumes: &Path, aside: &str) -> Result<()> {
+    for entry in fs::read_dir(volumes)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(aside) {
+            continue;
+        }
+        let mut removed = fs::remove_dir_all(entry.path());
+        for _ in 0..50 {
+            // Such a tool may make a file in it just now.
+            let busy = |error: &std::io::Error| error.kind() == ErrorKind::DirectoryNotEmpty;
+            if !removed.as_ref().is_err_and(busy) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            removed = fs::remove_dir_all(entry.path());
+        }
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Gives the finished file its name; two volumes made within one second get different ones.
 fn place(context: &Context<'_>, target: &Target, file: &Path) -> Result<(VolumeName, PathBuf)> {
     let stamp = Stamp::for_name(Stamp::now());
@@ -130,7 +154,7 @@ fn place(context: &Context<'_>, target: &Target, file: &Path) -> Result<(VolumeN
                 fs::File::open(context.layout.volumes())?.sync_all()?;
                 return Ok((free, path));
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 name = VolumeName::new(&target.checkout, target.agent, &format!("{stamp}-{suffix}"));
             }
             Err(error) => return Err(problem(error.to_string())),

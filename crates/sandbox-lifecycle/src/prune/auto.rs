@@ -61,7 +61,7 @@ pub(super) fn prune(context: &Context<'_>, how: &AutoPrune) -> Result<Report> {
         identity: context.identity,
         reporter: &Silent,
     };
-    let ask = ask_engine(context);
+    let ask = !how.dry_run && ask_engine(context);
     let seen = snapshot(&silent, ask.then_some(how.engine))?;
     let rules =
         Rules { kinds: Kinds::ALL, older_than: how.older_than, spare: Some(how.about_to_run.clone()) };

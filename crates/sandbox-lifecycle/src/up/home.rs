@@ -1,8 +1,9 @@
 //! What becomes of the home when its image changed.
 
-use sandbox_model::SandboxSpec;
+use sandbox_model::{Digest, SandboxSpec, VolumeName};
 use sandbox_state::{ProjectState, write_record};
 
+use super::attach::IMAGE_FINGERPRINT;
 use super::plan::Plan;
 use crate::volumes::{How, make};
 use crate::{Change, Context, Declined, HomeChoice, HomeQuestion, Result, Target, home_choice_needed};
@@ -22,7 +23,7 @@ pub fn ask(
     wanted: &SandboxSpec,
     changes: &[Change],
 ) -> Result<Option<NewHome>> {
-    let recreates = matches!(plan, Plan::Recreate | Plan::StopAndRecreate);
+    let recreates = matches!(plan, Plan::Create | Plan::Recreate | Plan::StopAndRecreate);
     let Some(volume) = &state.home_volume else { return Ok(None) };
     if !home_choice_needed(state.image_digest.as_ref(), &wanted.image_digest, recreates) {
         return Ok(None);
@@ -55,10 +56,16 @@ pub fn replace(
     };
     let dev = (wanted.workspace.guest_uid, wanted.workspace.guest_gid);
     let (name, path) = make(context, target, &wanted.image_digest, dev, how)?;
-    state.home_volume = Some(name);
-    // Settled with this image: whatever comes now, it is not asked again.
-    state.image_digest = Some(wanted.image_digest.clone());
+    settle(state, name, &wanted.image_digest);
     write_record(&context.layout.sandbox_state(&target.checkout, target.agent).state(), state)?;
     wanted.home.path = path;
     Ok(())
+}
+
+/// Notes a home that was just made from an image: whatever comes now, nobody is asked about that image. What
+/// it was built from is noted with the sandbox, and until then nothing is known of it.
+pub fn settle(state: &mut ProjectState, home: VolumeName, image: &Digest) {
+    state.home_volume = Some(home);
+    state.image_digest = Some(image.clone());
+    state.fingerprints.remove(IMAGE_FINGERPRINT);
 }

@@ -41,9 +41,9 @@ pub fn prepare(
 
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let owner = (workspace.guest_uid, workspace.guest_gid);
-    let (volume, home) = home_volume::ensure(context, &target, &state, &image.digest, owner)?;
-    if state.home_volume.as_ref() != Some(&volume) {
-        state.home_volume = Some(volume);
+    let (volume, home, made) = home_volume::ensure(context, &target, &state, &image.digest, owner)?;
+    if made {
+        home::settle(&mut state, volume, &image.digest);
         write_record(&files.state(), &state)?;
     }
 

@@ -168,12 +168,22 @@ fn home_choice() {
         assert_eq!(lab.said.all().matches("question: home").count(), asked, "it is asked once");
     }
     assert!(first.is_file() && lab.said.all().contains("info: the image changed; the home volume"));
-    // Another disk size is no reason to ask.
+    // A home that is new anyway is no reason to ask, nor is another disk size.
     let asked = lab.said.all().matches("question: home").count();
+    stop(&lab.context(), &lab.target(), false).unwrap();
+    std::fs::remove_file(lab.home()).unwrap();
+    lab.write_dockerfile("five");
+    assert!(lab.up().started);
+    assert_eq!(lab.said.all().matches("question: home").count(), asked);
     let mut request = lab.request();
     request.settings.disk_size = Some(ByteSize::gib(9));
     assert!(up(&lab.context(), &request).unwrap().started);
     assert_eq!(lab.said.all().matches("question: home").count(), asked);
+    // A sandbox that was removed is made anew too.
+    sandbox_lifecycle::remove(&lab.context(), &lab.name(), true).unwrap();
+    lab.write_dockerfile("six");
+    assert!(lab.up().started);
+    assert_eq!(lab.said.all().matches("question: home").count(), asked + 1);
 }
 
 fn home_choice_later() {
