@@ -8,6 +8,7 @@
 
 mod archive;
 mod export;
+mod plain;
 mod rootfs;
 mod store;
 

@@ -8,6 +8,8 @@ use microsandbox_image::tar::{Compression, ingest_compressed_tar};
 use microsandbox_image::tree::{FileTree, ResourceLimits};
 use sandbox_runtime::RuntimeError;
 
+use super::plain::copy_plain;
+
 /// Merges `layers` (tar, plain or compressed, lowest first) into `output`. `aside` is for large files.
 pub fn write_rootfs(
     layers: &[PathBuf],
@@ -40,8 +42,28 @@ async fn ingest(layer: &Path, spool: &Path) -> Result<FileTree, RuntimeError> {
     let mut head = fs::File::open(layer)?;
     let read = std::io::Read::read(&mut head, &mut magic)?;
     let compression = Compression::detect(&magic[..read]);
-    let file = tokio::fs::File::from_std(fs::File::open(layer)?.into_parts().0);
-    let reader = tokio::io::BufReader::with_capacity(1 << 18, file);
+    let file = fs::File::open(layer)?.into_parts().0;
+    if !matches!(compression, Compression::None) {
+        // Compressed layers come from registries, not from an engine's own storage.
+        return take(file, compression, spool).await;
+    }
+    let (from, to) = std::io::pipe()?;
+    let copier = std::thread::spawn(move || copy_plain(std::io::BufReader::with_capacity(BUFFER, file), to));
+    let tree = take(std::fs::File::from(std::os::fd::OwnedFd::from(from)), compression, spool).await;
+    match copier.join() {
+        // A reader that gave up breaks the pipe; its own reason is the better one.
+        Ok(Err(error)) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(RuntimeError::BadArchive(format!("a layer cannot be read: {error}")))
+        }
+        Ok(_) => tree,
+        Err(_) => Err(RuntimeError::other("the copy of a layer panicked")),
+    }
+}
+
+const BUFFER: usize = 1 << 18;
+
+async fn take(file: std::fs::File, compression: Compression, spool: &Path) -> Result<FileTree, RuntimeError> {
+    let reader = tokio::io::BufReader::with_capacity(BUFFER, tokio::fs::File::from_std(file));
     let ingested = ingest_compressed_tar(reader, compression, &ResourceLimits::default(), Some(spool))
         .await
         .map_err(|error| RuntimeError::BadArchive(format!("a layer cannot be used: {error}")))?;
