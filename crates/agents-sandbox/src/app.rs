@@ -29,6 +29,11 @@ impl App {
         }
     }
 
+    /// `--yes`, as the layer above all settings.
+    pub fn typed_yes(&self) -> Option<bool> {
+        self.typed.yes.then_some(true)
+    }
+
     /// Where everything is on disk.
     pub fn layout() -> Result<Layout, CommandError> {
         Ok(Layout::new(&Environment::from_process())?)

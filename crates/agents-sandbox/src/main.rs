@@ -2,6 +2,7 @@
 //! coding agent in it.
 
 mod app;
+mod approval;
 mod commands;
 mod doctor;
 mod error;

@@ -6,11 +6,12 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use sandbox_config::{Flags, Inputs, Loaded, Settings, load};
+use sandbox_config::{Flags, Inputs, Loaded, ProjectLayer, Settings, load};
 use sandbox_lifecycle::{BuildRequest, ImageSettings, Project, SandboxSettings, Target, UpRequest};
 use sandbox_model::{NetworkPolicy, Resources};
 
 use crate::app::App;
+use crate::approval::Reviewed;
 use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
 use crate::project;
@@ -20,6 +21,8 @@ use crate::project;
 pub struct Meant {
     pub project: Project,
     pub settings: Settings,
+    /// What the project's own file sets: not to be acted on before it is approved.
+    pub layer: Option<ProjectLayer>,
 }
 
 impl Meant {
@@ -34,26 +37,31 @@ impl Meant {
             environment: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
-            flags,
+            flags: Flags { yes: app.typed_yes(), ..flags },
         };
-        let Loaded { settings, warnings, .. } = load(&inputs)?;
+        let Loaded { settings, warnings, project: layer } = load(&inputs)?;
         app.adopt(&settings);
         for warning in warnings {
             app.console.warning(&warning);
         }
-        Ok(Self { project, settings })
+        Ok(Self { project, settings, layer })
     }
 
     pub fn target(&self) -> Target {
         Target { checkout: self.project.checkout.clone(), agent: self.settings.agent.value }
     }
 
-    pub fn up_request(&self, args: &PrepareArgs, verb: &'static str) -> Result<UpRequest, CommandError> {
-        let build = self.build_request(args.image.rebuild, args.image.agent_version.clone())?;
+    pub fn up_request(
+        &self,
+        args: &PrepareArgs,
+        verb: &'static str,
+        reviewed: &Reviewed,
+    ) -> Result<UpRequest, CommandError> {
+        let build = self.build_request(args.image.rebuild, args.image.agent_version.clone(), reviewed)?;
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox()?,
+            settings: self.sandbox(reviewed),
             image: build.image,
             rebuild: build.rebuild,
             agent_version: build.agent_version,
@@ -65,6 +73,7 @@ impl Meant {
         &self,
         rebuild: bool,
         agent_version: Option<String>,
+        _reviewed: &Reviewed,
     ) -> Result<BuildRequest, CommandError> {
         if self.settings.docker.value {
             // Silence would be a lie: the engine in the image is not built yet.
@@ -80,15 +89,13 @@ impl Meant {
         })
     }
 
-    fn sandbox(&self) -> Result<SandboxSettings, CommandError> {
+    fn sandbox(&self, reviewed: &Reviewed) -> SandboxSettings {
         let settings = &self.settings;
         let cpus = match settings.cpus.value {
             0 => available_parallelism().map_or(1, NonZero::get),
             count => usize::from(count),
         };
-        let layout = App::layout()?;
-        let env = sandbox_config::env_files(&layout.config, Some(&self.project.config_dir))?.merged();
-        Ok(SandboxSettings {
+        SandboxSettings {
             resources: Resources {
                 cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
                 memory: settings.memory.value,
@@ -102,11 +109,11 @@ impl Meant {
                 egress_deny: settings.network_egress_deny.value.clone(),
                 dns_servers: settings.network_dns_servers.value.clone(),
             },
-            env,
+            env: reviewed.env().clone(),
             auto_stop_timeout: settings.auto_stop_timeout.value,
             auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions.value,
             auto_stop_max_session_retries: settings.auto_stop_max_session_retries.value,
-        })
+        }
     }
 }
 

@@ -66,6 +66,11 @@ impl Layout {
         SandboxFiles { dir: self.state.join(checkout.as_str()).join(agent.as_str()) }
     }
 
+    /// What the user has let the project's own files widen. Outside every checkout: no guest can write it.
+    pub fn approvals(&self, checkout: &CheckoutSlug) -> PathBuf {
+        self.state.join(checkout.as_str()).join("approvals.json")
+    }
+
     /// Held while a sandbox is made, started, changed or removed.
     pub fn boot_lock(&self, checkout: &CheckoutSlug, agent: AgentName) -> PathBuf {
         self.state.join("locks").join(checkout.as_str()).join(format!("{agent}.lock"))
@@ -239,6 +244,10 @@ mod tests {
         assert_eq!(
             layout.sandbox_state(&checkout, AgentName::Opencode).state(),
             Path::new("/home/u/.local/state/agents-sandbox/myproject-4chyvv5c1qh507/opencode/state.yaml")
+        );
+        assert_eq!(
+            layout.approvals(&checkout),
+            Path::new("/home/u/.local/state/agents-sandbox/myproject-4chyvv5c1qh507/approvals.json")
         );
         assert_eq!(
             layout.boot_lock(&checkout, AgentName::ClaudeCode),

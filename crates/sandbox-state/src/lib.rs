@@ -3,6 +3,7 @@
 //! Lock order, outermost first: a sandbox's boot lock, the image store, a volume, a machine. A lock is
 //! held on an open file; it is never unlinked, and its holder writes who it is into the file for whoever waits.
 
+mod approvals;
 mod atomic;
 mod error;
 mod layout;
@@ -11,6 +12,7 @@ mod record;
 mod sandbox_record;
 mod socket;
 
+pub use approvals::{Approval, ApprovalsRecord};
 pub use atomic::{make_private_dir, read_record, write_private, write_record};
 pub use error::StateError;
 pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};

@@ -5,6 +5,8 @@ use clap::{ArgAction, Args, ValueEnum};
 use sandbox_config::Flags;
 use sandbox_model::{AgentName, ByteSize, NetworkProfile};
 
+use crate::approval::Purpose;
+
 /// The least important message that is still shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum LogLevel {
@@ -154,6 +156,11 @@ impl AgentArg {
 }
 
 impl PrepareArgs {
+    /// A dry run only looks at what the project's files would widen.
+    pub const fn purpose(&self) -> Purpose {
+        if self.dry_run || self.dry_run_vm { Purpose::Look } else { Purpose::Use }
+    }
+
     /// As the layer above all settings.
     pub fn flags(&self) -> Flags {
         let size = |size: Option<ByteSize>| size.map(|size| size.to_string());

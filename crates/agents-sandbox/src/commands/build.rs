@@ -6,6 +6,7 @@ use sandbox_config::Flags;
 use super::CommandResult;
 use super::args::AgentArg;
 use crate::app::App;
+use crate::approval::{self, Purpose};
 use crate::exit::Exit;
 use crate::settings::Meant;
 use crate::wiring;
@@ -67,7 +68,9 @@ pub fn run(app: &App, args: &BuildArgs) -> CommandResult {
         return dockerfile(app, args);
     }
     let meant = Meant::resolve(app, flags(&args.agent, args.docker))?;
-    let request = meant.build_request(args.rebuild, args.agent_version.clone())?;
+    let purpose = if args.dry_run { Purpose::Look } else { Purpose::Use };
+    let reviewed = approval::review(app, &meant, purpose)?;
+    let request = meant.build_request(args.rebuild, args.agent_version.clone(), &reviewed)?;
     if args.dry_run {
         app.console.info(&format!("would build {}", request.reference()));
         return Ok(Exit::SUCCESS);
@@ -81,7 +84,8 @@ pub fn run(app: &App, args: &BuildArgs) -> CommandResult {
 
 fn dockerfile(app: &App, args: &DockerfileArgs) -> CommandResult {
     let meant = Meant::resolve(app, flags(&args.agent, args.docker))?;
-    let request = meant.build_request(false, None)?;
+    let reviewed = approval::review(app, &meant, Purpose::Look)?;
+    let request = meant.build_request(false, None, &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let text = sandbox_lifecycle::dockerfile(&context, &wiring::engine_images(), &request)?;
     app.out.bytes(text.as_bytes())?;

@@ -4,9 +4,10 @@ use clap::{Args, Subcommand};
 use sandbox_config::{Entry, Flags, Origin};
 use serde_json::{Map, Value, json};
 
-use super::CommandResult;
 use super::list::Format;
+use super::{CommandResult, approve};
 use crate::app::App;
+use crate::approval;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
 use crate::settings::Meant;
@@ -16,6 +17,7 @@ use crate::settings::Meant;
 #[command(visible_alias = "cfg")]
 pub enum ConfigCommand {
     Show(ShowArgs),
+    Approve(approve::ApproveArgs),
 }
 
 /// Show the settings that hold in this folder
@@ -38,11 +40,13 @@ pub struct ShowArgs {
 pub fn run(app: &App, command: &ConfigCommand) -> CommandResult {
     match command {
         ConfigCommand::Show(args) => show(app, args),
+        ConfigCommand::Approve(args) => approve::run(app, args),
     }
 }
 
 fn show(app: &App, args: &ShowArgs) -> CommandResult {
     let meant = Meant::resolve(app, Flags::default())?;
+    approval::mark(app, &meant);
     let entries = sandbox_config::entries(&meant.settings);
     if args.format.is_some() {
         let document: Map<String, Value> = entries.iter().map(|entry| json(entry, args.origin)).collect();

@@ -9,6 +9,7 @@ use clap::Args;
 use super::args::{AgentArg, PrepareArgs};
 use super::{CommandResult, prepare};
 use crate::app::App;
+use crate::approval::{self, Purpose};
 use crate::error::CommandError;
 use crate::settings::Meant;
 use crate::terminal::{Streams, terminal_size};
@@ -62,7 +63,8 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let env = args.env.iter().filter_map(|text| variable(text).transpose()).collect::<Result<_, _>>()?;
     let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, prepare_args.flags())?;
-    let request = meant.up_request(&prepare_args, "exec")?;
+    let reviewed = approval::review(app, &meant, Purpose::Use)?;
+    let request = meant.up_request(&prepare_args, "exec", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let tty = args.tty.then(terminal_size).flatten();

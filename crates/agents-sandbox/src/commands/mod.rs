@@ -1,6 +1,7 @@
 //! What can be typed. These types are the only definition of the command line: help, completions, man
 //! pages, `tree` and `docs/reference.md` are made from them.
 
+mod approve;
 pub mod args;
 mod build;
 mod completion;

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
 use crate::app::App;
+use crate::approval;
 use crate::error::CommandError;
 use crate::project;
 use crate::settings::Meant;
@@ -61,7 +62,8 @@ pub struct RunArgs {
 pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     refuse_what_is_missing(args)?;
     let meant = Meant::resolve(app, args.prepare.flags())?;
-    let request = meant.up_request(&args.prepare, "run")?;
+    let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
+    let request = meant.up_request(&args.prepare, "run", &reviewed)?;
     if args.prepare.dry_run || args.prepare.dry_run_vm {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args));
     }

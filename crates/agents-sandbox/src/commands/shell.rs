@@ -5,6 +5,7 @@ use clap::Args;
 use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
 use crate::app::App;
+use crate::approval;
 use crate::settings::Meant;
 use crate::terminal::terminal_size;
 
@@ -28,7 +29,8 @@ pub struct ShellArgs {
 
 pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
-    let request = meant.up_request(&args.prepare, "shell")?;
+    let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
+    let request = meant.up_request(&args.prepare, "shell", &reviewed)?;
     if args.prepare.dry_run || args.prepare.dry_run_vm {
         return prepare::dry_run(app, &meant, &request, "");
     }

@@ -12,6 +12,7 @@
 //! never for a thread.
 
 mod attach;
+mod confirm;
 mod forward;
 mod modes;
 mod pump;
@@ -22,4 +23,5 @@ mod stdin;
 mod write;
 
 pub use attach::{Ended, Streams, attach};
+pub use confirm::{can_ask, confirm};
 pub use size::terminal_size;

@@ -5,6 +5,7 @@
 mod environment;
 mod tmux;
 
+mod approval;
 mod bad_input;
 mod completion;
 mod config;

@@ -1,0 +1,123 @@
+use std::path::Path;
+
+use sandbox_config::{EnvFiles, ProjectLayer, Widening, widening};
+use sandbox_lifecycle::Project;
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::dockerfile;
+use crate::error::CommandError;
+use crate::report::plain;
+
+/// One thing that the project's files widen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// File and line, for people.
+    place: String,
+    key: String,
+    text: String,
+    /// The text may be a secret of the project's.
+    private: bool,
+    sha256: String,
+}
+
+impl Entry {
+    fn new(place: String, key: &str, text: &str, exact: &Json) -> Self {
+        // As JSON, so that no two entries have the same bytes.
+        let bytes = Json::from(vec![Json::from(key), exact.clone()]).to_string();
+        let sha256 = hex::encode(Sha256::digest(bytes));
+        Self { place, key: plain(key), text: plain(text), private: false, sha256 }
+    }
+
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// 64 hex digits over key and exact text.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// For whoever is asked.
+    pub fn line(&self) -> String {
+        format!("{}  {}: {}", self.place, self.key, self.text)
+    }
+
+    /// For errors, which end up in logs: without the values of variables.
+    pub fn line_for_logs(&self) -> String {
+        if self.private { format!("{}  {}", self.place, self.key) } else { self.line() }
+    }
+}
+
+/// Settings, variables, Dockerfile.
+pub fn entries(
+    project: &Project,
+    layer: Option<&ProjectLayer>,
+    env: &EnvFiles,
+) -> Result<Vec<Entry>, CommandError> {
+    let mut entries: Vec<Entry> = layer.map(|layer| settings(project, layer)).unwrap_or_default();
+    let file = shown(project, &project.config_dir.join("env"));
+    entries.extend(env.project.iter().map(|(name, value)| Entry {
+        private: true,
+        ..Entry::new(file.clone(), &format!("env {name}"), value, &Json::from(value.as_str()))
+    }));
+    let path = project.config_dir.join("Dockerfile");
+    if let Some(bytes) = dockerfile::read(&path)? {
+        let digest = hex::encode(Sha256::digest(&bytes));
+        let text = format!(
+            "runs on this machine's image engine, with what it copies ({} lines, sha256 {})",
+            bytes.split_inclusive(|byte| *byte == b'\n').count(),
+            &digest[..12]
+        );
+        entries.push(Entry::new(shown(project, &path), "Dockerfile", &text, &Json::from(digest)));
+    }
+    Ok(entries)
+}
+
+fn settings(project: &Project, layer: &ProjectLayer) -> Vec<Entry> {
+    let all = sandbox_config::entries(&layer.settings);
+    let file = shown(project, &layer.file);
+    let entry = |Widening { key, text, line }| {
+        // Where the file leaves something out there is no value, and the text says it all. Otherwise two
+        // values may read the same: `/a (readonly)` is a folder's name or a folder that is only read.
+        let value = all.iter().find(|entry| entry.key == key && line > 0).map(|entry| entry.json.clone());
+        let place = if line > 0 { format!("{file}:{line}") } else { file.clone() };
+        Entry::new(place, &key, &text, &Json::from(vec![Json::from(text.as_str()), value.into()]))
+    };
+    widening(layer).into_iter().map(entry).collect()
+}
+
+fn shown(project: &Project, path: &Path) -> String {
+    plain(&path.strip_prefix(&project.root).unwrap_or(path).to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha256(key: &str, exact: &str) -> String {
+        Entry::new("file:1".into(), key, exact, &Json::from(exact)).sha256
+    }
+
+    #[test]
+    fn the_hash_is_of_the_exact_text_whatever_is_shown() {
+        assert_eq!(sha256("env A", "b"), sha256("env A", "b"));
+        for (key, exact) in [("env A", "b "), ("env A", "b\x1b[0m"), ("env B", "b"), ("env Ab", "")] {
+            assert_ne!(sha256("env A", "b"), sha256(key, exact), "{key} {exact:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_line_without_codes() {
+        let entry = Entry::new("env".into(), "env A", "x\x1b[2Jy\nz\u{202e}", &Json::Null);
+        assert_eq!(entry.line(), "env  env A: xy z");
+    }
+}

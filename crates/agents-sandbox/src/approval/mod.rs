@@ -1,0 +1,162 @@
+//! What a project's own files widen takes effect only once the user has approved exactly that.
+//!
+//! Whoever works in a sandbox can write the whole checkout, and so the next run's settings. What was approved
+//! is kept outside the checkout, by hash.
+//!
+//! ```text
+//!                     ┌ all approved ──────────────────────────────► go on, silently
+//!  list of widenings ─┤            ┌ `yes` of the user ── remember ─► go on, one line
+//!                     └ some open ─┤ a terminal: show, ask ┬ yes ─── remember ─► go on
+//!                                  │                       └ no ───► error
+//!                                  └ neither ──────────────────────► error that names each
+//! ```
+
+mod dockerfile;
+mod entry;
+mod store;
+
+use std::collections::BTreeMap;
+
+use sandbox_config::EnvFiles;
+
+use crate::app::App;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::settings::Meant;
+use crate::terminal::{can_ask, confirm};
+pub use entry::Entry;
+use store::Store;
+
+const APPROVE: &str =
+    "`agents-sandbox config approve` shows it and asks; with --yes it approves without asking";
+
+/// What the settings are read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Something is started or built.
+    Use,
+    /// Something is only said about them.
+    Look,
+}
+
+/// The review took place: without it no request is made of the settings.
+#[derive(Debug)]
+pub struct Reviewed {
+    env: BTreeMap<String, String>,
+}
+
+impl Reviewed {
+    /// The variables for the guest, from the very bytes that were reviewed.
+    pub const fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+}
+
+/// Everything that the project's files widen, and which of it is approved.
+#[derive(Debug)]
+pub struct Review {
+    entries: Vec<Entry>,
+    env: EnvFiles,
+    store: Store,
+}
+
+impl Review {
+    /// Reads the project's files once; what they say later was not reviewed.
+    pub fn of(meant: &Meant) -> Result<Self, CommandError> {
+        let layout = App::layout()?;
+        let env = sandbox_config::env_files(&layout.config, Some(&meant.project.config_dir))?;
+        let entries = entry::entries(&meant.project, meant.layer.as_ref(), &env)?;
+        Ok(Self { entries, env, store: Store::open(&layout, &meant.project)? })
+    }
+
+    /// Each entry, and whether it is approved.
+    pub fn entries(&self) -> impl Iterator<Item = (&Entry, bool)> {
+        self.entries.iter().map(|entry| (entry, self.store.has(entry)))
+    }
+
+    fn open(&self) -> Vec<&Entry> {
+        self.entries().filter(|(_, approved)| !approved).map(|(entry, _)| entry).collect()
+    }
+
+    fn names(&self) -> String {
+        self.open().iter().map(|entry| entry.key()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Sees to it that everything is approved, or fails. Returns how many entries had not been before.
+    pub fn settle(&mut self, app: &App, yes: bool) -> Result<usize, CommandError> {
+        self.store.forget_all_but(&self.entries)?;
+        let open: Vec<Entry> = self.open().into_iter().cloned().collect();
+        if open.is_empty() {
+            return Ok(0);
+        }
+        if yes {
+            app.console.info(&format!("approved, as you said yes to everything: {}", self.names()));
+        } else if can_ask() {
+            ask(app, &open)?;
+        } else {
+            return Err(refusal(&open));
+        }
+        self.store.approve(&open)?;
+        if !self.store.lasts() {
+            app.console
+                .warning("the approval holds for this time only: the sandbox can write what we remember");
+        }
+        Ok(open.len())
+    }
+}
+
+/// Lets a command go on, or not, with what the project's files say.
+pub fn review(app: &App, meant: &Meant, purpose: Purpose) -> Result<Reviewed, CommandError> {
+    let mut review = Review::of(meant)?;
+    match purpose {
+        Purpose::Use => {
+            review.settle(app, meant.settings.yes.value)?;
+        }
+        Purpose::Look => warn(app, &review),
+    }
+    Ok(Reviewed { env: review.env.merged() })
+}
+
+/// Says which of the values that are shown are not approved. A file that cannot be read is no reason to
+/// show nothing.
+pub fn mark(app: &App, meant: &Meant) {
+    match Review::of(meant) {
+        Ok(review) => warn(app, &review),
+        Err(error) => app.console.warning(&error.message),
+    }
+}
+
+fn warn(app: &App, review: &Review) {
+    if !review.open().is_empty() {
+        let names = review.names();
+        app.console.warning(&format!(
+            "set by the project and not approved: {names}; `agents-sandbox config approve` asks"
+        ));
+    }
+}
+
+fn ask(app: &App, open: &[Entry]) -> Result<(), CommandError> {
+    let lines = app.console.lines();
+    lines.write("This project's own files would widen what its sandbox may do:");
+    for entry in open {
+        lines.write(&format!("  {}", entry.line()));
+    }
+    let question = match open {
+        [_] => "Approve this?".to_owned(),
+        open => format!("Approve these {}?", open.len()),
+    };
+    match confirm(&question)? {
+        Some(true) => Ok(()),
+        Some(false) => Err(CommandError::new("not approved, so nothing was started").hint(APPROVE)),
+        None => Err(CommandError { exit: Exit::from_signal(2), ..CommandError::new("interrupted") }),
+    }
+}
+
+fn refusal(open: &[Entry]) -> CommandError {
+    let lines: Vec<String> = open.iter().map(Entry::line_for_logs).collect();
+    CommandError::new(
+        "this project's own files would widen what its sandbox may do, and that is not approved",
+    )
+    .excerpt(&lines.join("\n"))
+    .hint(APPROVE)
+}
