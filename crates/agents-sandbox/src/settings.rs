@@ -69,6 +69,7 @@ impl Meant {
         })
     }
 
+    /// `_reviewed` shows that nobody builds a project's Dockerfile unseen.
     pub fn build_request(
         &self,
         rebuild: bool,

@@ -228,7 +228,9 @@ fn on_a_terminal_the_user_is_asked() {
     let ask = |answer: &[&str]| {
         tmux.line("clear; $P exec -- echo 'it runs'; echo \"code $?\"");
         let screen = tmux.wait_for("Approve these 2? [y/N]");
-        answer.iter().for_each(|key| tmux.key(key));
+        for key in answer {
+            tmux.key(key);
+        }
         screen
     };
     let screen = ask(&["n", "Enter"]);

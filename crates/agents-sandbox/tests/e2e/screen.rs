@@ -55,7 +55,9 @@ impl Screen {
     }
 
     /// Closes the window as a person would: the program gets a hang-up.
-    pub fn close(self) {}
+    pub fn close(self) {
+        drop(self);
+    }
 }
 
 impl Drop for Screen {

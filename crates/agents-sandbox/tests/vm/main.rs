@@ -3,6 +3,8 @@
 //! Called by root, each case runs twice: as root, and in a second process as a user made for it. Called by
 //! anyone else, it runs as who that is. Nothing is skipped: what is missing fails the case.
 
+#![allow(clippy::print_stderr, reason = "the second process reports to the first")]
+
 mod contract;
 mod image;
 mod person;
