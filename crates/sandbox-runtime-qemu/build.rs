@@ -20,7 +20,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("cargo::rerun-if-changed=build.rs");
     let guest = build_guest(&manifest, &out)?;
-    let initrd = initrd(&fs::read(guest)?)?;
+    let guest = fs::read(guest)?;
+    let initrd = initrd(&guest)?;
+    // The archive holds it byte for byte, so that it is in the program only once.
+    let start = initrd.windows(guest.len()).position(|part| part == guest).ok_or("the guest is not in it")?;
+    println!("cargo::rustc-env=GUEST_START={start}");
+    println!("cargo::rustc-env=GUEST_LENGTH={}", guest.len());
     // The id names the file on disk: two programs with different guests must not share one.
     let mut hasher = DefaultHasher::new();
     initrd.hash(&mut hasher);

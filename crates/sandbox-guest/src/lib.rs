@@ -23,6 +23,7 @@ mod machine;
 mod port;
 mod session;
 mod shutdown;
+pub mod stdio;
 mod stream;
 mod sys;
 

@@ -1,8 +1,34 @@
-//! The private microsandbox runtime: a pinned `msb` and its kernel library under our own data folder.
+//! Sandboxes on microsandbox: a pinned `msb` and its kernel library under our own data folder, driven over
+//! its command line.
+//!
+//! ```text
+//! record ──create/start──► msb ──► machine
+//!   ▲                       ▲        ▲
+//!   │ spec                  │ list   │ msb exec: one link per process, a stream per command
+//!   └── inspect, list ──────┘        └── guest program
+//! ```
 //!
 //! Nothing here reads or writes `~/.microsandbox`, and no `msb` that happens to be on the machine is
 //! ever used.
 
+mod answers;
+mod boot;
+mod call;
+mod command;
+mod disk;
+mod driver;
+mod environment;
+mod error;
+mod export;
+mod files;
+mod guest_program;
+mod images;
 mod install;
+mod link;
+mod options;
+mod record;
+mod roster;
 
+pub use driver::MsbRuntime;
 pub use install::{InstallEvent, Installed, RuntimeInstallError, RuntimeSource, ensure};
+pub use options::MsbOptions;

@@ -15,3 +15,27 @@ pub fn initrd(boot_dir: &Path) -> Result<PathBuf, StateError> {
     sandbox_state::write_private(&path, INITRD)?;
     Ok(path)
 }
+
+/// The guest program itself, a static binary: other runtimes put it into their guests too.
+pub fn guest_program() -> &'static [u8] {
+    const fn number(digits: &str) -> usize {
+        let (bytes, mut value, mut index) = (digits.as_bytes(), 0, 0);
+        while index < bytes.len() {
+            value = value * 10 + (bytes[index] - b'0') as usize;
+            index += 1;
+        }
+        value
+    }
+    const START: usize = number(env!("GUEST_START"));
+    &INITRD[START..START + number(env!("GUEST_LENGTH"))]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_guest_program_is_one() {
+        let program = super::guest_program();
+        assert!(program.starts_with(b"\x7fELF"));
+        assert!(program.len() > 100_000);
+    }
+}

@@ -25,6 +25,7 @@ mod tsc;
 pub use accel::{KvmHint, kvm_hint};
 pub use boot::find_qemu;
 pub use driver::QemuRuntime;
+pub use initrd::guest_program;
 pub use kernel::{KernelError, check_kernel, wrapped_kernel};
 pub use options::{AccelChoice, KernelSource, QemuOptions};
 pub use tsc::tsc_khz;

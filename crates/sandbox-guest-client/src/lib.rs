@@ -1,0 +1,18 @@
+//! The host's end of the link to the guest program.
+//!
+//! ```text
+//! driver ── Link (yamux) ══ whatever carries bytes into the guest ══ guest program
+//!    │         └ one stream per command or connection, each with its own flow control
+//!    └ exec, dial: frames over a socket that a stream is copied to
+//! ```
+
+mod dial;
+mod exec;
+mod frames;
+mod link;
+mod relay;
+
+pub use dial::dial;
+pub use exec::exec;
+pub use link::{GuestStream, Link};
+pub use relay::{open_socket, relay};

@@ -1,0 +1,88 @@
+//! A start, from the record to a machine that takes commands.
+
+use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::{Lock, LockMode, read_record, write_record};
+
+use crate::call::{ASK, Msb, WORK, problem};
+use crate::command::{self, Ceiling};
+use crate::error::from_state;
+use crate::files::{Files, SandboxPaths};
+use crate::options::MsbOptions;
+use crate::record::Life;
+
+/// How much of a log goes into an error.
+const LOG_TAIL: usize = 2_000;
+
+/// What the host has: a machine may grow to that, but its kernel has to know before it starts.
+pub fn ceiling(spec: &SandboxSpec) -> Ceiling {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let host = rustix::system::sysinfo();
+    let total = host.totalram.saturating_mul(host.mem_unit.into());
+    // Memory that may come costs the guest a little at once, so a small machine gets a low ceiling.
+    let memory = total.min(spec.resources.memory.bytes().saturating_mul(4));
+    Ceiling { cpus: u32::try_from(cpus).unwrap_or(1), memory: ByteSize::from_bytes(memory) }
+}
+
+/// The command line that makes `msb` know the sandbox as its record says.
+pub fn create_line(
+    files: &Files,
+    paths: &SandboxPaths,
+    options: &MsbOptions,
+    spec: &SandboxSpec,
+) -> Result<Vec<String>, RuntimeError> {
+    let rules = (options.network_rules)(&spec.network)?;
+    command::create(spec, &paths.root_disk(), &files.guest_programs(), rules.as_deref(), ceiling(spec))
+}
+
+/// Boots a sandbox at rest. The change lock is the caller's.
+///
+/// `known` is whether `msb` has it already. One that `msb` has as the record says only starts; any other is
+/// made anew around the same disks.
+pub fn boot(
+    files: &Files,
+    paths: &SandboxPaths,
+    options: &MsbOptions,
+    msb: &Msb,
+    spec: &SandboxSpec,
+    known: bool,
+) -> Result<(), RuntimeError> {
+    let create = create_line(files, paths, options, spec)?;
+    let _starting =
+        Lock::take(&paths.starting_lock(), LockMode::Exclusive, "start", |_| {}).map_err(from_state)?;
+    Life::Starting.write(paths)?;
+    let applied: Option<Vec<String>> = read_record(&paths.applied()).unwrap_or_default();
+    let line = if known && applied.as_ref() == Some(&create) {
+        command::start(&spec.name)
+    } else {
+        // Until the new one is there, nobody knows which of the two msb has.
+        write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
+        create.clone()
+    };
+    let outcome = match msb.try_run(&line, WORK) {
+        Ok(said) if said.code == Some(0) => Ok(()),
+        Ok(said) => Err(problem(&said.stderr)),
+        Err(error) => Err(error.to_string()),
+    };
+    match outcome {
+        Ok(()) => {
+            write_record(&paths.applied(), &create).map_err(from_state)?;
+            Life::Booted.write(paths)
+        }
+        Err(problem) => {
+            // Half a machine must not be taken for one that runs.
+            let _ = msb.try_run(&command::power_off(&spec.name), ASK);
+            Life::Failed { problem: problem.clone() }.write(paths)?;
+            Err(failed(&spec.name, problem, paths))
+        }
+    }
+}
+
+fn failed(name: &SandboxName, problem: String, paths: &SandboxPaths) -> RuntimeError {
+    let tails = [paths.console_log(), paths.machine_log()].map(|path| {
+        let text = fs_err::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).trim().to_string()
+    });
+    let log = tails.into_iter().filter(|tail| !tail.is_empty()).collect::<Vec<_>>().join("\n");
+    RuntimeError::BootFailed { name: name.clone(), problem, log }
+}

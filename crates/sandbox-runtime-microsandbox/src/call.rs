@@ -1,0 +1,308 @@
+//! One call of `msb`: the private home, no terminal, no input unless there is some, and a deadline.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sandbox_runtime::RuntimeError;
+
+use crate::files::Files;
+
+/// A question about what is on disk.
+pub const ASK: Duration = Duration::from_mins(1);
+/// A boot or a change of a running machine.
+pub const WORK: Duration = Duration::from_mins(3);
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// `None` when a signal ended it.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+/// The program and its home.
+#[derive(Debug, Clone)]
+pub struct Msb {
+    program: PathBuf,
+    home: PathBuf,
+    config: PathBuf,
+}
+
+impl Msb {
+    pub fn new(program: PathBuf, files: &Files) -> Self {
+        Self { program, home: files.home.dir.clone(), config: files.config() }
+    }
+
+    /// A command of the private runtime, in a process group of its own: a Ctrl-C at the user's terminal
+    /// must not end a boot half-way.
+    pub fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .env("MSB_HOME", &self.home)
+            .env("MSB_CONFIG_PATH", &self.config)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .process_group(0);
+        command
+    }
+
+    /// Runs to the end; an exit code other than 0 is no error here.
+    pub fn try_run(&self, arguments: &[String], deadline: Duration) -> Result<Said, RuntimeError> {
+        Call::new(self.spawn(self.command(arguments))?).wait(deadline, arguments)
+    }
+
+    /// Runs to the end; another exit code than 0 is an error with what `msb` said.
+    pub fn run(&self, arguments: &[String], deadline: Duration) -> Result<Vec<u8>, RuntimeError> {
+        let said = self.try_run(arguments, deadline)?;
+        if said.code == Some(0) { Ok(said.stdout) } else { Err(failed(arguments, &said)) }
+    }
+
+    /// Runs with `input` as its standard input. An error of `input` itself is an error of this call, and
+    /// ends `msb`; that `msb` stops reading is not. `patience` is how long it may take over one piece of
+    /// input, and after the last.
+    pub fn feed(
+        &self,
+        arguments: &[String],
+        input: &mut dyn Read,
+        patience: Duration,
+    ) -> Result<Said, RuntimeError> {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped());
+        let mut call = Call::new(self.spawn(command)?);
+        let copied = call.feed(input, patience);
+        if copied.is_err() {
+            call.kill();
+        }
+        let said = call.wait(patience, arguments);
+        copied?;
+        said
+    }
+
+    fn spawn(&self, mut command: Command) -> Result<Child, RuntimeError> {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
+            RuntimeError::MissingProgram {
+                program: self.program.display().to_string(),
+                problem: error.to_string(),
+            }
+        })
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+}
+
+/// A call under way. Both outputs are read from the start, so that neither fills up.
+struct Call {
+    child: Child,
+    stdout: Gathered,
+    stderr: Gathered,
+}
+
+impl Call {
+    fn new(mut child: Child) -> Self {
+        let (stdout, stderr) = (gather(child.stdout.take()), gather(child.stderr.take()));
+        Self { child, stdout, stderr }
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+    }
+
+    fn feed(&mut self, input: &mut dyn Read, patience: Duration) -> std::io::Result<()> {
+        let Some(mut stdin) = self.child.stdin.take() else { return Ok(()) };
+        // A pipe that is not read for that long belongs to a call that hangs.
+        rustix::io::ioctl_fionbio(&stdin, true)?;
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            let read = input.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            match write_within(&mut stdin, &buffer[..read], patience) {
+                // It has made up its mind; its exit tells which way.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                other => other?,
+            }
+        }
+    }
+
+    /// Waits for the end; after the deadline the call is killed.
+    fn wait(self, deadline: Duration, arguments: &[String]) -> Result<Said, RuntimeError> {
+        let Self { mut child, stdout, stderr } = self;
+        let (sender, receiver) = channel();
+        let pid = rustix::process::Pid::from_child(&child);
+        let waiter = std::thread::spawn(move || sender.send(child.wait()));
+        let ended = match receiver.recv_timeout(deadline) {
+            Ok(ended) => ended?,
+            Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::other("nobody waits for msb")),
+            Err(RecvTimeoutError::Timeout) => {
+                // Not yet waited for, so the number is still this child's.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                let _ = waiter.join();
+                let what = arguments.first().map_or("", String::as_str);
+                let seconds = deadline.as_secs();
+                return Err(RuntimeError::other(format!(
+                    "`msb {what}` did not answer within {seconds} seconds and was ended"
+                )));
+            }
+        };
+        // What it started may have inherited an output; the rest of that is nobody's.
+        let rest = Duration::from_secs(2);
+        Ok(said(ended, stdout.finish(rest), &stderr.finish(rest)))
+    }
+}
+
+fn write_within(stdin: &mut ChildStdin, mut bytes: &[u8], patience: Duration) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match stdin.write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let mut ready = [PollFd::new(stdin, PollFlags::OUT)];
+                let limit = Timespec::try_from(patience).map_err(std::io::Error::other)?;
+                if poll(&mut ready, Some(&limit))? == 0 {
+                    return Err(std::io::Error::new(ErrorKind::TimedOut, "msb does not read its input"));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn said(ended: ExitStatus, stdout: Vec<u8>, stderr: &[u8]) -> Said {
+    Said { code: ended.code(), stdout, stderr: String::from_utf8_lossy(stderr).trim().to_string() }
+}
+
+struct Gathered {
+    bytes: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn gather(from: Option<impl Read + Send + 'static>) -> Gathered {
+    let bytes = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let thread = from.map(|mut from| {
+        let bytes = std::sync::Arc::clone(&bytes);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 14];
+            while let Ok(read @ 1..) = from.read(&mut buffer) {
+                bytes
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .extend_from_slice(&buffer[..read]);
+            }
+        })
+    });
+    Gathered { bytes, thread }
+}
+
+impl Gathered {
+    fn finish(self, patience: Duration) -> Vec<u8> {
+        let ends = Instant::now() + patience;
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < ends {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// What `msb` said, as an error: its first line without the word `error`, and its hints.
+pub fn failed(arguments: &[String], said: &Said) -> RuntimeError {
+    let what = arguments.first().map_or("", String::as_str);
+    let end = said.code.map_or("a signal".to_string(), |code| format!("code {code}"));
+    match problem(&said.stderr) {
+        problem if problem.is_empty() => RuntimeError::other(format!("`msb {what}` ended with {end}")),
+        problem => RuntimeError::other(format!("`msb {what}` failed: {problem}")),
+    }
+}
+
+/// The sentence in the error output.
+pub fn problem(stderr: &str) -> String {
+    let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let plain = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("→ "));
+    // A hint to run `msb` by hand would meet another home.
+    plain.filter(|line| !line.starts_with("run `msb")).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox_state::MsbFiles;
+
+    use super::*;
+
+    fn shell() -> Msb {
+        Msb::new("/bin/sh".into(), &Files { home: MsbFiles { dir: "/nonexistent/home".into() } })
+    }
+
+    fn script(text: &str) -> Vec<String> {
+        vec!["-c".into(), text.into()]
+    }
+
+    #[test]
+    fn the_home_is_private_and_the_input_closed() {
+        let said = shell().try_run(&script("cat; echo $MSB_HOME $MSB_CONFIG_PATH; exit 3"), ASK).unwrap();
+        assert_eq!(said.stdout, b"/nonexistent/home /nonexistent/home/config.json\n");
+        assert_eq!(said.code, Some(3));
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_ended() {
+        let begin = Instant::now();
+        let error = shell().try_run(&script("sleep 60"), Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(error.contains("did not answer"), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn an_output_that_a_grandchild_keeps_open_holds_nobody_up() {
+        let begin = Instant::now();
+        let said = shell().try_run(&script("echo said; sleep 15 &"), ASK).unwrap();
+        assert_eq!(said.stdout, b"said\n");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn much_output_and_input_pass() {
+        let mut input = std::io::repeat(b'x').take(3_000_000);
+        let said = shell().feed(&script("cat"), &mut input, ASK).unwrap();
+        assert_eq!(said.stdout.len(), 3_000_000);
+        let mut endless = std::io::repeat(b'x');
+        let said = shell().feed(&script("echo no >&2; exit 1"), &mut endless, ASK).unwrap();
+        assert_eq!((said.code, said.stderr.as_str()), (Some(1), "no"));
+    }
+
+    #[test]
+    fn a_call_that_takes_no_input_is_ended() {
+        let mut endless = std::io::repeat(b'x');
+        let patience = Duration::from_millis(300);
+        let error = shell().feed(&script("exec sleep 60"), &mut endless, patience).unwrap_err().to_string();
+        assert!(error.contains("does not read"), "{error}");
+    }
+
+    #[test]
+    fn an_input_that_fails_is_the_error() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("broken"))
+            }
+        }
+        let error = shell().feed(&script("cat"), &mut Broken, ASK).unwrap_err().to_string();
+        assert_eq!(error, "broken");
+    }
+
+    #[test]
+    fn hints_for_another_home_are_left_out() {
+        let stderr = "error: failed to start \"t1\"\n  → other: sandbox process exited\n  → run `msb logs --source system t1` for full diagnostics";
+        assert_eq!(problem(stderr), "failed to start \"t1\"; other: sandbox process exited");
+    }
+}

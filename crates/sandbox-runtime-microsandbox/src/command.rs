@@ -1,0 +1,251 @@
+//! Command lines of `msb` 0.7.11. Pure.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sandbox_model::{ByteSize, Digest, GUEST_HOME, GUEST_WORKSPACE, Resources, SandboxName, SandboxSpec};
+use sandbox_runtime::RuntimeError;
+
+/// Where a sandbox sees the folder of guest programs.
+pub const GUEST_PROGRAMS: &str = "/run/agents-sandbox";
+
+/// Every content in the private home is tagged in this repository.
+pub const CONTENT_REPOSITORY: &str = "agents-sandbox/content";
+
+/// What a machine may grow to while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceiling {
+    pub cpus: u32,
+    pub memory: ByteSize,
+}
+
+/// The reference under which `msb` keeps a content. Ours may move; this one never does.
+pub fn content_reference(digest: &Digest) -> String {
+    format!("{CONTENT_REPOSITORY}:{}", digest.hex())
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_string()).collect()
+}
+
+/// Sizes in whole MiB, rounded up: `msb` takes no finer ones.
+fn mib(size: ByteSize) -> String {
+    format!("{}M", size.bytes().div_ceil(1 << 20))
+}
+
+/// Whole seconds, at least one.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+/// The command line separates source, target and options of a mount by colons and commas.
+fn mountable(path: &Path) -> Result<&str, RuntimeError> {
+    match path.to_str() {
+        Some(text) if !text.contains([':', ',']) => Ok(text),
+        Some(_) => Err(RuntimeError::Unsupported("microsandbox cannot mount a path with a colon or a comma")),
+        None => Err(RuntimeError::Unsupported("microsandbox cannot mount a path that is no UTF-8")),
+    }
+}
+
+/// Boots a sandbox that `msb` does not know, or knows otherwise. The environment is not in it: `msb` would
+/// keep it readable in its database, and every command gets it anyway.
+pub fn create(
+    spec: &SandboxSpec,
+    root_disk: &Path,
+    guest_programs: &Path,
+    rules: Option<&[String]>,
+    ceiling: Ceiling,
+) -> Result<Vec<String>, RuntimeError> {
+    let Resources { cpus, memory } = spec.resources;
+    let workspace = &spec.workspace;
+    let mut line = words(&["create", "-q", "--replace", "--pull", "never", "--name", spec.name.as_str()]);
+    let mut add = |option: &str, value: String| line.extend([option.to_string(), value]);
+    add("--cpus", cpus.to_string());
+    add("--max-cpus", ceiling.cpus.max(cpus).to_string());
+    add("--memory", mib(memory));
+    add("--max-memory", mib(ceiling.memory.max(memory)));
+    add("--root-disk", format!("{}:format=raw,fstype=ext4", mountable(root_disk)?));
+    add("--tmpfs", format!("/tmp:{}", mib(spec.tmp)));
+    add(
+        "--mount-dir",
+        format!(
+            "{}:{GUEST_WORKSPACE}:quota={},uid={},gid={}",
+            mountable(&workspace.source)?,
+            mib(workspace.quota),
+            workspace.guest_uid,
+            workspace.guest_gid
+        ),
+    );
+    add("--mount-dir", format!("{}:{GUEST_PROGRAMS}:ro", mountable(guest_programs)?));
+    add("--mount-disk", format!("{}:{GUEST_HOME}:format=raw,fstype=ext4", mountable(&spec.home.path)?));
+    add("--idle-timeout", format!("{}s", seconds(spec.idle_timeout).max(1)));
+    for (key, value) in &spec.labels {
+        add("--label", format!("{key}={value}"));
+    }
+    match rules {
+        None => line.push("--no-net".into()),
+        Some(rules) => {
+            line.extend(words(&["--net-default-egress", "deny", "--net-default-ingress", "allow"]));
+            for rule in rules {
+                line.extend(["--net-rule".to_string(), rule.clone()]);
+            }
+            for server in &spec.network.dns_servers {
+                line.extend(["--dns-nameserver".to_string(), server.clone()]);
+            }
+        }
+    }
+    line.push(content_reference(&spec.image_digest));
+    Ok(line)
+}
+
+pub fn start(name: &SandboxName) -> Vec<String> {
+    words(&["start", "-q", name.as_str()])
+}
+
+/// Fails when the guest has not ended after `grace`, and leaves it running.
+pub fn stop(name: &SandboxName, grace: Duration) -> Vec<String> {
+    words(&["stop", "-q", "--timeout", &seconds(grace).max(1).to_string(), name.as_str()])
+}
+
+pub fn power_off(name: &SandboxName) -> Vec<String> {
+    words(&["stop", "-q", "--force", name.as_str()])
+}
+
+pub fn remove(name: &str) -> Vec<String> {
+    words(&["remove", "-q", name])
+}
+
+pub fn modify(name: &SandboxName, resources: Resources) -> Vec<String> {
+    let (cpus, memory) = (resources.cpus.to_string(), mib(resources.memory));
+    words(&["modify", "--format", "json", "--cpus", &cpus, "--memory", &memory, name.as_str()])
+}
+
+/// Tells `msb` that somebody uses the sandbox.
+pub fn touch(name: &SandboxName) -> Vec<String> {
+    words(&["touch", "-q", name.as_str()])
+}
+
+pub fn list() -> Vec<String> {
+    words(&["list", "--format", "json"])
+}
+
+/// The guest program on the other end of a link. `id` names its folder.
+pub fn link(name: &SandboxName, id: &str) -> Vec<String> {
+    let program = format!("{GUEST_PROGRAMS}/{id}/sandbox-guest");
+    words(&[
+        "exec",
+        "-q",
+        "--stream",
+        "--user",
+        "root",
+        "--workdir",
+        "/",
+        name.as_str(),
+        "--",
+        &program,
+        "stdio",
+    ])
+}
+
+/// Reads the archive from standard input.
+pub fn load(digest: &Digest) -> Vec<String> {
+    words(&["load", "-q", "--tag", &content_reference(digest)])
+}
+
+pub fn inspect_image(digest: &Digest) -> Vec<String> {
+    words(&["image", "inspect", "--format", "json", &content_reference(digest)])
+}
+
+pub fn list_images() -> Vec<String> {
+    words(&["image", "list", "--format", "json"])
+}
+
+pub fn remove_image(reference: &str) -> Vec<String> {
+    words(&["image", "remove", "-q", reference])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sandbox_model::{HomeDisk, NetworkPolicy, WorkspaceMount};
+
+    use super::*;
+
+    fn spec() -> SandboxSpec {
+        SandboxSpec {
+            name: "shop-4chyvv5c1qh507-opencode".parse().unwrap(),
+            image: "agents-sandbox/runner-shop:opencode-latest".parse().unwrap(),
+            image_digest: "ab".repeat(32).parse().unwrap(),
+            resources: Resources { cpus: 2, memory: ByteSize::gib(4) },
+            root_disk: ByteSize::gib(8),
+            tmp: ByteSize::from_bytes((64 << 20) + 1),
+            home: HomeDisk { path: "/data/volumes/home one.ext4".into() },
+            workspace: WorkspaceMount {
+                source: "/src/shop".into(),
+                quota: ByteSize::gib(2),
+                host_uid: 501,
+                host_gid: 20,
+                guest_uid: 1000,
+                guest_gid: 1001,
+            },
+            env: BTreeMap::from([("TOKEN".into(), "secret".into())]),
+            network: NetworkPolicy { dns_servers: vec!["192.0.2.1:53".into()], ..NetworkPolicy::default() },
+            labels: BTreeMap::from([("org.agents-sandbox.project".into(), "shop".into())]),
+            idle_timeout: Duration::from_millis(90_500),
+        }
+    }
+
+    fn line(spec: &SandboxSpec, rules: Option<&[String]>) -> Result<String, RuntimeError> {
+        let ceiling = Ceiling { cpus: 8, memory: ByteSize::gib(2) };
+        let words = create(spec, Path::new("/d/root.img"), Path::new("/d/guest"), rules, ceiling)?;
+        Ok(words.join("\n"))
+    }
+
+    #[test]
+    fn a_sandbox_without_network() {
+        insta::assert_snapshot!(line(&spec(), None).unwrap());
+    }
+
+    #[test]
+    fn a_sandbox_with_rules() {
+        let rules = ["deny@[2002::/16]".to_string(), "allow@domain=example.com:any:443".to_string()];
+        insta::assert_snapshot!(line(&spec(), Some(&rules)).unwrap());
+    }
+
+    #[test]
+    fn the_environment_stays_out_of_the_database() {
+        assert!(!line(&spec(), None).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn a_path_that_reads_as_options_is_refused() {
+        for path in ["/src/a:b", "/src/a,ro"] {
+            let mut spec = spec();
+            spec.workspace.source = path.into();
+            assert!(matches!(line(&spec, None), Err(RuntimeError::Unsupported(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_other_commands() {
+        let name = spec().name;
+        let digest = spec().image_digest;
+        let lines = [
+            start(&name),
+            stop(&name, Duration::from_millis(1_500)),
+            stop(&name, Duration::ZERO),
+            power_off(&name),
+            remove(name.as_str()),
+            modify(&name, spec().resources),
+            touch(&name),
+            list(),
+            link(&name, "0123"),
+            load(&digest),
+            inspect_image(&digest),
+            list_images(),
+            remove_image("contract:latest"),
+        ];
+        insta::assert_snapshot!(lines.map(|line| line.join(" ")).join("\n"));
+    }
+}

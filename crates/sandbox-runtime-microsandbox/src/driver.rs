@@ -1,0 +1,448 @@
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use fs_err as fs;
+use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_runtime::{
+    Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
+    SandboxInfo, SandboxList, StopOutcome,
+};
+use sandbox_state::{Layout, Lock, LockMode, Stamp, make_private_dir, write_record};
+
+use crate::call::{ASK, Msb, WORK};
+use crate::error::from_state;
+use crate::export::export_dir;
+use crate::files::{Files, SandboxPaths};
+use crate::images::Images;
+use crate::link::GuestLink;
+use crate::options::MsbOptions;
+use crate::record::SandboxRecord;
+use crate::roster::{self, Roster};
+use crate::{boot, command, disk, environment, guest_program};
+
+/// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
+#[derive(Debug)]
+pub struct MsbRuntime {
+    files: Files,
+    options: MsbOptions,
+    msb: OnceLock<Msb>,
+    /// Drives the links. Made with the first one.
+    reactor: OnceLock<Reactor>,
+    links: Mutex<HashMap<SandboxName, GuestLink>>,
+}
+
+/// Ends without waiting for what it drives.
+#[derive(Debug)]
+struct Reactor(Option<tokio::runtime::Runtime>);
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl MsbRuntime {
+    pub fn new(layout: &Layout, options: MsbOptions) -> Self {
+        let files = Files { home: layout.msb_files() };
+        let (msb, reactor) = (OnceLock::new(), OnceLock::new());
+        Self { files, options, msb, reactor, links: Mutex::default() }
+    }
+
+    fn msb(&self) -> Result<Msb> {
+        if let Some(msb) = self.msb.get() {
+            return Ok(msb.clone());
+        }
+        make_private_dir(&self.files.home.dir).map_err(from_state)?;
+        let msb = Msb::new((self.options.msb)()?, &self.files);
+        Ok(self.msb.get_or_init(|| msb).clone())
+    }
+
+    fn reactor(&self) -> Result<tokio::runtime::Handle> {
+        if self.reactor.get().is_none() {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            // Another thread may have been first; its runtime is used, and ours ends at once.
+            let _ = self.reactor.set(Reactor(Some(runtime)));
+        }
+        let runtime = self.reactor.get().and_then(|reactor| reactor.0.as_ref());
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| RuntimeError::other("there is no reactor"))
+    }
+
+    fn images(&self) -> Images<'_> {
+        Images { files: &self.files }
+    }
+
+    fn paths(&self, name: &SandboxName) -> SandboxPaths {
+        self.files.sandbox(name)
+    }
+
+    /// The files and record of a sandbox that exists.
+    fn existing(&self, name: &SandboxName) -> Result<(SandboxPaths, SandboxRecord)> {
+        let paths = self.paths(name);
+        let record = SandboxRecord::read(&paths)?.ok_or_else(|| RuntimeError::NoSuchSandbox(name.clone()))?;
+        Ok((paths, record))
+    }
+
+    fn status(&self, paths: &SandboxPaths, name: &SandboxName) -> Result<Status> {
+        let roster = Roster::for_one(paths, || self.msb())?;
+        Ok(roster.status(paths, name.as_str())?.0)
+    }
+
+    fn change_lock(paths: &SandboxPaths, mode: LockMode) -> Result<Lock> {
+        Lock::take(&paths.change_lock(), mode, "change", |_| {}).map_err(from_state)
+    }
+
+    /// The images of every sandbox; a record that cannot be read may use any, so nothing is then unused.
+    fn used_images(&self) -> Result<Option<Vec<Digest>>> {
+        let records = roster::records(&self.files)?;
+        let all = records.sandboxes.into_iter().map(|record| record.spec.image_digest).collect();
+        Ok(records.broken.is_empty().then_some(all))
+    }
+
+    fn wrong(name: &SandboxName, status: Status, action: &'static str) -> RuntimeError {
+        RuntimeError::WrongStatus { name: name.clone(), status, action }
+    }
+
+    fn known_link(&self, name: &SandboxName) -> Option<GuestLink> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| link.is_alive());
+        links.get(name).cloned()
+    }
+
+    /// A link to a sandbox that runs. It waits for a start that is under way, and never causes one: with the
+    /// lock shared, no stop of ours comes between the look and `msb exec`, which would start it again.
+    fn link(&self, name: &SandboxName, action: &'static str) -> Result<GuestLink> {
+        if let Some(link) = self.known_link(name) {
+            return Ok(link);
+        }
+        self.existing(name)?;
+        let paths = self.paths(name);
+        let _lock = Self::change_lock(&paths, LockMode::Shared)?;
+        let (paths, record) = self.existing(name)?;
+        let status = self.status(&paths, name)?;
+        if status != Status::Running {
+            return Err(Self::wrong(name, status, action));
+        }
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(name).filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        let id = guest_program::provide(&self.files, self.options.guest_program)?;
+        let idle = record.spec.idle_timeout;
+        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id, idle)?;
+        links.insert(name.clone(), link.clone());
+        Ok(link)
+    }
+
+    fn forget_link(&self, name: &SandboxName) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Opens a stream and starts something on it. A link that turns out to be dead is told apart from a
+    /// sandbox that is.
+    fn on_stream<T>(
+        &self,
+        name: &SandboxName,
+        action: &'static str,
+        start: impl Fn(std::os::unix::net::UnixStream) -> Result<T>,
+    ) -> Result<T> {
+        let link = self.link(name, action)?;
+        let outcome = match link.stream()? {
+            Some(stream) => start(stream),
+            None => Err(RuntimeError::Lost(name.clone())),
+        };
+        match outcome {
+            Err(RuntimeError::Lost(_)) => {
+                self.forget_link(name);
+                let (paths, _) = self.existing(name)?;
+                let status = self.status(&paths, name)?;
+                if status != Status::Running {
+                    return Err(Self::wrong(name, status, action));
+                }
+                match link.complaint() {
+                    said if said.is_empty() => Err(RuntimeError::Lost(name.clone())),
+                    said => Err(RuntimeError::other(format!("the link into `{name}` broke: {said}"))),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Ends a sandbox whose change lock is held.
+    fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
+        let msb = self.msb()?;
+        let said = msb.try_run(&command::stop(name, grace), grace + WORK)?;
+        let outcome = if said.code == Some(0) {
+            StopOutcome::Graceful
+        } else {
+            let paths = self.paths(name);
+            if self.status(&paths, name)?.is_at_rest() {
+                // It ended by itself while it was asked to.
+                StopOutcome::Graceful
+            } else {
+                msb.run(&command::power_off(name), ASK)?;
+                StopOutcome::Forced
+            }
+        };
+        self.forget_link(name);
+        Ok(outcome)
+    }
+}
+
+impl Runtime for MsbRuntime {
+    fn name(&self) -> &'static str {
+        "microsandbox"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            live_resources: true,
+            dial: true,
+            sleep: false,
+            guest_root: true,
+            workspace_quota: true,
+        }
+    }
+
+    fn load_image(
+        &self,
+        reference: &ImageRef,
+        digest: &Digest,
+        archive: &mut dyn Read,
+        progress: Progress<'_>,
+    ) -> Result<ImageInfo> {
+        self.images().load(|| self.msb(), reference, digest, archive, progress)
+    }
+
+    fn inspect_image(&self, reference: &ImageRef) -> Result<Option<ImageInfo>> {
+        self.images().inspect(reference)
+    }
+
+    fn list_images(&self) -> Result<Vec<ImageInfo>> {
+        self.images().list()
+    }
+
+    fn remove_image(&self, reference: &ImageRef) -> Result<()> {
+        self.images().remove(|| self.msb(), reference, self.used_images()?.as_deref())
+    }
+
+    fn export_image_dir(&self, digest: &Digest, guest_path: &str, to: &Path) -> Result<()> {
+        let content = self.images().content(digest)?;
+        let layers: Vec<PathBuf> = content.layers.iter().map(|layer| self.files.layer(layer)).collect();
+        export_dir(&layers, guest_path, to)
+    }
+
+    fn create(&self, spec: &SandboxSpec) -> Result<()> {
+        let paths = self.paths(&spec.name);
+        self.images().content(&spec.image_digest)?;
+        // Says now what would otherwise be said by the first start.
+        boot::create_line(&self.files, &paths, &self.options, spec)?;
+        for (path, what) in [(&spec.home.path, "home disk"), (&spec.workspace.source, "workspace")] {
+            fs::metadata(path).map_err(|error| RuntimeError::Other {
+                context: format!("the {what} cannot be used: {error}"),
+                source: None,
+            })?;
+        }
+        make_private_dir(&self.files.sandboxes()).map_err(from_state)?;
+        // Made beside its place and renamed: a crash leaves no half sandbox.
+        let aside = SandboxPaths::at(&self.files.sandboxes().join(format!(".new-{}", spec.name)));
+        let _lock = Lock::take(&self.files.create_lock(), LockMode::Exclusive, "create", |_| {})
+            .map_err(from_state)?;
+        if paths.dir.exists() {
+            return Err(RuntimeError::Exists(spec.name.clone()));
+        }
+        if aside.dir.exists() {
+            fs::remove_dir_all(&aside.dir)?;
+        }
+        make_private_dir(&aside.dir).map_err(from_state)?;
+        disk::make_root_disk(&aside.root_disk(), spec.root_disk)?;
+        SandboxRecord::new(spec.clone(), Stamp::now()).write(&aside)?;
+        fs::rename(&aside.dir, &paths.dir)?;
+        Ok(())
+    }
+
+    fn start(&self, name: &SandboxName) -> Result<()> {
+        let (paths, _) = self.existing(name)?;
+        // Whoever starts it holds this lock until it is up.
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        let (paths, record) = self.existing(name)?;
+        let roster = Roster::ask(&self.msb()?)?;
+        match roster.status(&paths, name.as_str())?.0 {
+            Status::Running => Ok(()),
+            status if status.is_at_rest() => {
+                self.forget_link(name);
+                guest_program::provide(&self.files, self.options.guest_program)?;
+                let known = roster.knows(name.as_str());
+                boot::boot(&self.files, &paths, &self.options, &self.msb()?, &record.spec, known)
+            }
+            status => Err(Self::wrong(name, status, "start")),
+        }
+    }
+
+    fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
+        let (paths, _) = self.existing(name)?;
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        if self.status(&paths, name)?.is_at_rest() {
+            return Ok(StopOutcome::AlreadyAtRest);
+        }
+        self.end(name, grace)
+    }
+
+    fn stop_boot(&self, name: &SandboxName, boot_id: &str, grace: Duration) -> Result<StopOutcome> {
+        let (paths, _) = self.existing(name)?;
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        // With the lock nobody can start another one between the look and the stop.
+        if self.boot_id(name)?.as_deref() == Some(boot_id) {
+            self.end(name, grace)
+        } else {
+            Ok(StopOutcome::AlreadyAtRest)
+        }
+    }
+
+    /// Without the change lock: a start that hangs is what a kill is for.
+    fn kill(&self, name: &SandboxName) -> Result<()> {
+        let (paths, _) = self.existing(name)?;
+        if self.status(&paths, name)?.is_at_rest() {
+            return Ok(());
+        }
+        let said = self.msb()?.try_run(&command::power_off(name), ASK)?;
+        self.forget_link(name);
+        if said.code == Some(0) || self.status(&paths, name)?.is_at_rest() {
+            return Ok(());
+        }
+        Err(crate::call::failed(&command::power_off(name), &said))
+    }
+
+    fn remove(&self, name: &SandboxName) -> Result<()> {
+        let paths = self.paths(name);
+        if !paths.dir.exists() {
+            return Ok(());
+        }
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        let msb = self.msb()?;
+        let roster = Roster::ask(&msb)?;
+        let status = roster.status(&paths, name.as_str())?.0;
+        if !status.is_at_rest() {
+            return Err(Self::wrong(name, status, "remove it"));
+        }
+        if roster.knows(name.as_str()) {
+            msb.run(&command::remove(name.as_str()), ASK)?;
+        }
+        // Out of the way in one step, so that a crash leaves no half sandbox under its name.
+        let aside = self.files.sandboxes().join(format!(".gone-{name}"));
+        if aside.exists() {
+            fs::remove_dir_all(&aside)?;
+        }
+        let digest = SandboxRecord::read(&paths).ok().flatten().map(|record| record.spec.image_digest);
+        fs::rename(&paths.dir, &aside)?;
+        fs::remove_dir_all(&aside)?;
+        // An image that lost its name lives on for its last sandbox, and no longer.
+        digest.map_or(Ok(()), |digest| {
+            self.images().remove_unused(|| self.msb(), &digest, self.used_images()?.as_deref())
+        })
+    }
+
+    fn update(&self, spec: &SandboxSpec) -> Result<()> {
+        let (paths, _) = self.existing(&spec.name)?;
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        let (paths, record) = self.existing(&spec.name)?;
+        let status = self.status(&paths, &spec.name)?;
+        if !status.is_at_rest() {
+            return Err(Self::wrong(&spec.name, status, "change it"));
+        }
+        if record.spec.image_digest != spec.image_digest || record.spec.root_disk != spec.root_disk {
+            return Err(RuntimeError::Unsupported("a sandbox keeps its image and root disk; make it anew"));
+        }
+        boot::create_line(&self.files, &paths, &self.options, spec)?;
+        SandboxRecord::new(spec.clone(), record.created).write(&paths)
+    }
+
+    fn modify(&self, name: &SandboxName, resources: Resources) -> Result<()> {
+        let (paths, _) = self.existing(name)?;
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        let (paths, record) = self.existing(name)?;
+        let status = self.status(&paths, name)?;
+        if status != Status::Running {
+            return Err(Self::wrong(name, status, "change its resources"));
+        }
+        self.msb()?.run(&command::modify(name, resources), WORK)?;
+        let spec = SandboxSpec { resources, ..record.spec };
+        // What msb now has is not what a create of the new spec would give it (the ceilings differ), and
+        // the next start makes it so.
+        write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
+        SandboxRecord::new(spec, record.created).write(&paths)
+    }
+
+    fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>> {
+        let paths = self.paths(name);
+        let Some(record) = SandboxRecord::read(&paths)? else { return Ok(None) };
+        let roster = Roster::for_one(&paths, || self.msb())?;
+        roster.info(&paths, record).map(Some)
+    }
+
+    fn list(&self) -> Result<SandboxList> {
+        let records = roster::records(&self.files)?;
+        let mut list = SandboxList { sandboxes: Vec::new(), broken: records.broken };
+        if records.sandboxes.is_empty() {
+            return Ok(list);
+        }
+        let roster = Roster::ask(&self.msb()?)?;
+        for record in records.sandboxes {
+            list.sandboxes.push(roster.info(&self.paths(&record.spec.name.clone()), record)?);
+        }
+        Ok(list)
+    }
+
+    fn exec(&self, name: &SandboxName, spec: &ExecSpec) -> Result<ExecSession> {
+        let (_, record) = self.existing(name)?;
+        if spec.argv.is_empty() {
+            return Err(RuntimeError::ExecFailed { code: 1, message: "no command was given".into() });
+        }
+        let content = self.images().content(&record.spec.image_digest)?;
+        let env = environment::of_sandbox(&content.env, &record.spec.env);
+        self.on_stream(name, "run a command", |stream| sandbox_guest_client::exec(name, stream, spec, &env))
+    }
+
+    fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
+        self.existing(name)?;
+        self.on_stream(name, "connect", |stream| sandbox_guest_client::dial(name, stream, port))
+    }
+
+    fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {
+        self.existing(name)?;
+        Ok(Box::new(self.link(name, "hold it")?.hold()))
+    }
+
+    fn boot_id(&self, name: &SandboxName) -> Result<Option<String>> {
+        let (paths, _) = self.existing(name)?;
+        if self.status(&paths, name)? != Status::Running {
+            return Ok(None);
+        }
+        match fs::read_to_string(paths.boot_id()) {
+            Ok(id) => Ok(Some(id.trim().to_string())),
+            // It ended a moment ago.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
+        let (paths, _) = self.existing(name)?;
+        let logs = [("console", paths.console_log()), ("machine", paths.machine_log())];
+        // A sandbox that was never started has none.
+        let there = logs.into_iter().filter(|(_, path)| path.is_file());
+        Ok(there.map(|(name, path)| LogFile { name, path }).collect())
+    }
+
+    fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {
+        let (paths, _) = self.existing(name)?;
+        Ok(ByteSize::from_bytes(512 * (roster::blocks(&paths.dir)? + roster::blocks(&paths.msb)?)))
+    }
+}

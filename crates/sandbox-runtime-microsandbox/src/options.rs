@@ -1,0 +1,21 @@
+use std::path::PathBuf;
+
+use sandbox_model::NetworkPolicy;
+use sandbox_runtime::RuntimeError;
+
+/// What the driver needs from the program around it.
+pub struct MsbOptions {
+    /// Gives the pinned `msb`, installing it if need be. Asked once, before the first call of `msb`.
+    pub msb: Box<dyn Fn() -> Result<PathBuf, RuntimeError> + Send + Sync>,
+    /// The guest program, a static binary.
+    pub guest_program: &'static [u8],
+    /// A policy as the rules of `msb create --net-rule`, first match first; `None` for a guest that reaches
+    /// nothing at all.
+    pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,
+}
+
+impl std::fmt::Debug for MsbOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MsbOptions").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! What we know of a sandbox, and its status.
+
+use sandbox_model::{SandboxSpec, Status};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::{read_record, write_record};
+use serde::{Deserialize, Serialize};
+
+use crate::error::from_state;
+use crate::files::SandboxPaths;
+
+/// Raised when the record changes shape in a way an older program would misread.
+const VERSION: u32 = 1;
+
+/// `sandbox.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxRecord {
+    pub version: u32,
+    pub spec: SandboxSpec,
+    /// Seconds since 1970.
+    pub created: i64,
+}
+
+impl SandboxRecord {
+    pub fn new(spec: SandboxSpec, created: i64) -> Self {
+        Self { version: VERSION, spec, created }
+    }
+
+    pub fn write(&self, paths: &SandboxPaths) -> Result<(), RuntimeError> {
+        write_record(&paths.record(), self).map_err(from_state)
+    }
+
+    /// `None` when there is no such sandbox.
+    pub fn read(paths: &SandboxPaths) -> Result<Option<Self>, RuntimeError> {
+        let path = paths.record();
+        match read_record::<Self>(&path).map_err(from_state)? {
+            Some(record) if record.version > VERSION => Err(RuntimeError::BadRecord {
+                path,
+                problem: format!("has version {}, and this program knows {VERSION}", record.version),
+            }),
+            other => Ok(other),
+        }
+    }
+}
+
+/// `life.json`: how the last start went. A sandbox that was never started has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Life {
+    /// A start is under way, or was interrupted.
+    Starting,
+    /// It came up. What became of it since, `msb` knows.
+    Booted,
+    /// It did not come up.
+    Failed { problem: String },
+}
+
+impl Life {
+    pub fn write(&self, paths: &SandboxPaths) -> Result<(), RuntimeError> {
+        write_record(&paths.life(), self).map_err(from_state)
+    }
+
+    /// A word that cannot be read is the word of a start that went wrong.
+    pub fn read(paths: &SandboxPaths) -> Option<Self> {
+        read_record(&paths.life()).unwrap_or_else(|error| Some(Self::Failed { problem: error.to_string() }))
+    }
+}
+
+/// The status and, where it is `crashed`, why.
+///
+/// `starting` is whether somebody holds the starting lock; `msb` is the runtime's own word, where it knows
+/// the sandbox. After a boot that failed `msb` says "stopped", and so it does of one that was never made.
+pub fn status(life: Option<&Life>, starting: bool, msb: Option<&Status>) -> (Status, Option<String>) {
+    let crashed = |problem: &str| (Status::Crashed, Some(problem.to_string()));
+    match (life, msb) {
+        _ if starting => (Status::Starting, None),
+        (None, _) => (Status::Created, None),
+        (Some(_), Some(word)) if !word.is_at_rest() => (word.clone(), None),
+        (Some(Life::Failed { problem }), _) => crashed(problem),
+        (Some(Life::Starting), _) => crashed("its start was interrupted"),
+        (Some(Life::Booted), Some(Status::Crashed)) => crashed("its machine ended without being told to"),
+        (Some(Life::Booted), _) => (Status::Stopped, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_has_one_status() {
+        let failed = Life::Failed { problem: "no disk".into() };
+        let cases = [
+            (None, false, None, Status::Created),
+            (None, false, Some(Status::Stopped), Status::Created),
+            (None, true, None, Status::Starting),
+            (Some(&Life::Booted), true, Some(Status::Running), Status::Starting),
+            (Some(&Life::Booted), false, Some(Status::Running), Status::Running),
+            (Some(&Life::Booted), false, Some(Status::Paused), Status::Paused),
+            (Some(&Life::Booted), false, Some(Status::Stopped), Status::Stopped),
+            (Some(&Life::Booted), false, Some(Status::Crashed), Status::Crashed),
+            (Some(&Life::Booted), false, None, Status::Stopped),
+            (Some(&Life::Starting), false, Some(Status::Stopped), Status::Crashed),
+            (Some(&Life::Starting), false, Some(Status::Running), Status::Running),
+            (Some(&failed), false, Some(Status::Stopped), Status::Crashed),
+            (Some(&failed), true, Some(Status::Stopped), Status::Starting),
+        ];
+        for (life, starting, msb, wanted) in cases {
+            let (got, problem) = status(life, starting, msb.as_ref());
+            assert_eq!(got, wanted, "{life:?} {starting} {msb:?}");
+            assert_eq!(problem.is_some(), wanted == Status::Crashed);
+        }
+    }
+}
