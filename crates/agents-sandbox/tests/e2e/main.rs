@@ -6,12 +6,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "a test that failed shows the sandbox's logs")]
 
+mod ordinary;
 mod provider;
 mod screen;
 mod world;
 
 use std::time::Duration;
 
+use ordinary::Person;
 use provider::Provider;
 use screen::Screen;
 use world::World;
@@ -73,4 +75,17 @@ fn twenty_at_once_make_one_sandbox() {
     boots.dedup();
     assert_eq!(boots.len(), 1, "all of them ran in one boot: {boots:?}");
     world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+}
+
+#[test]
+fn an_ordinary_user_needs_no_root_anywhere() {
+    let person = Person::new();
+    let inside =
+        person.sandbox(&["exec", "--", "sh", "-c", "id -un; echo from the guest > file; touch ~/kept"]);
+    assert_eq!(inside, "dev\n");
+    assert_eq!(person.read("file"), "from the guest\n");
+    assert!(person.owns("file"));
+    person.sandbox(&["stop"]);
+    assert_eq!(person.sandbox(&["exec", "--", "sh", "-c", "cd && ls -d kept"]), "kept\n");
+    assert_eq!(person.sandbox(&["exec", "--root", "--", "id", "-un"]), "root\n");
 }

@@ -93,7 +93,8 @@ mod tests {
     fn records(pairs: &[(&str, &str)]) -> Vec<u8> {
         let record = |(key, value): &(&str, &str)| {
             let body = key.len() + value.len() + 3;
-            let length = (body + 1..body + 9).find(|length| length.to_string().len() + body == *length).unwrap();
+            let length =
+                (body + 1..body + 9).find(|length| length.to_string().len() + body == *length).unwrap();
             format!("{length} {key}={value}\n")
         };
         pairs.iter().map(record).collect::<String>().into_bytes()
