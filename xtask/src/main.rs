@@ -5,6 +5,7 @@
 
 mod bench_boot;
 mod check_rooms;
+mod lab;
 mod rooms;
 
 use std::process::ExitCode;
@@ -12,11 +13,13 @@ use std::process::ExitCode;
 const CHORES: &str = "\
 chores:
   check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
-  bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)";
+  bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
+  lab [CASE…]        the runtime contract on real microsandbox, inside an emulated machine";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["lab", ..] => lab::run(&arguments[1..]),
         ["check-rooms"] => check_rooms::run(),
         ["bench", "boot"] => bench_boot::run(10),
         ["bench", "boot", runs] => match runs.parse() {
