@@ -47,7 +47,12 @@ fn mountable(path: &Path) -> Result<&str, RuntimeError> {
     }
 }
 
-/// Boots a sandbox that `msb` does not know, or knows otherwise. The environment is not in it: `msb` would
+/// Boots a sandbox that `msb` does not know, or knows otherwise.
+///
+/// In the workspace the guest's owners are `msb`'s own notes (extended attributes; without them where the
+/// file system has none), but its modes are the host's too: a script made in the guest is a script outside.
+///
+/// The environment is not in it: `msb` would
 /// keep it readable in its database, and every command gets it anyway.
 pub fn create(
     spec: &SandboxSpec,
@@ -69,7 +74,7 @@ pub fn create(
     add(
         "--mount-dir",
         format!(
-            "{}:{GUEST_WORKSPACE}:quota={},uid={},gid={}",
+            "{}:{GUEST_WORKSPACE}:quota={},uid={},gid={},stat-virt=relaxed,host-perms=mirror",
             mountable(&workspace.source)?,
             mib(workspace.quota),
             workspace.guest_uid,
