@@ -69,10 +69,25 @@ pub(crate) fn compile(
     addresses: GuestAddresses,
     local: &[IpAddr],
 ) -> Result<Compiled, PolicyError> {
+    let resolver = |entry: &str| entry.parse().map_err(|_| PolicyError::Resolver { entry: entry.into() });
+    Ok(Compiled {
+        profile: policy.profile,
+        rules: rules(policy, addresses.gateways(), local)?,
+        nameservers: entries(&policy.dns_servers).map(resolver).collect::<Result<_, _>>()?,
+        addresses,
+    })
+}
+
+/// `gateways` are the networks in which the guest's gateway addresses lie: the host.
+pub(crate) fn rules(
+    policy: &NetworkPolicy,
+    gateways: [ipnetwork::IpNetwork; 2],
+    local: &[IpAddr],
+) -> Result<Vec<(Rule, Origin)>, PolicyError> {
     let denied = parsed(EgressList::Deny, &policy.egress_deny)?;
     let allowed = parsed(EgressList::Allow, &policy.egress_allow)?;
-    let floor = floor(addresses.gateways(), local);
-    let mut rules = Rules { gateways: addresses.gateways(), rules: Vec::new() };
+    let floor = floor(gateways, local);
+    let mut rules = Rules { gateways, rules: Vec::new() };
 
     let is_name = |target: &Target| matches!(target, Target::Name(_) | Target::Suffix(_));
     let before_names =
@@ -112,13 +127,7 @@ pub(crate) fn compile(
     if let Some(group) = class {
         rules.rule(Destination::Group(group), Vec::new(), Action::Allow, &Origin::Open);
     }
-    let resolver = |entry: &str| entry.parse().map_err(|_| PolicyError::Resolver { entry: entry.into() });
-    Ok(Compiled {
-        profile: policy.profile,
-        rules: rules.rules,
-        nameservers: entries(&policy.dns_servers).map(resolver).collect::<Result<_, _>>()?,
-        addresses,
-    })
+    Ok(rules.rules)
 }
 
 struct Rules {

@@ -19,9 +19,11 @@ mod framing;
 mod log;
 mod pump;
 mod rights;
+mod tokens;
 mod wake;
 
 pub use addresses::{GuestAddresses, HOST_NAMES, MAX_SLOT};
 pub use bridge::{BridgeConfig, BridgeError, RunAs, bridge};
 pub use compile::{check, needs_card};
 pub use entry::{EgressList, PolicyError};
+pub use tokens::rule_tokens;

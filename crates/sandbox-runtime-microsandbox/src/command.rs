@@ -9,6 +9,10 @@ use sandbox_runtime::RuntimeError;
 /// Where a sandbox sees the folder of guest programs.
 pub const GUEST_PROGRAMS: &str = "/run/agents-sandbox";
 
+/// Where guests and their gateways get their addresses: networks that nobody else uses (RFC 2544 and an own
+/// one of RFC 4193), so that a rule about them is a rule about the host behind the gateways.
+pub const ADDRESS_POOLS: [&str; 2] = ["198.18.0.0/15", "fd42:6d73:62::/48"];
+
 /// Every content in the private home is tagged in this repository.
 pub const CONTENT_REPOSITORY: &str = "agents-sandbox/content";
 
@@ -91,6 +95,7 @@ pub fn create(
         None => line.push("--no-net".into()),
         Some(rules) => {
             line.extend(words(&["--net-default-egress", "deny", "--net-default-ingress", "allow"]));
+            line.extend(words(&["--net-ipv4-pool", ADDRESS_POOLS[0], "--net-ipv6-pool", ADDRESS_POOLS[1]]));
             for rule in rules {
                 line.extend(["--net-rule".to_string(), rule.clone()]);
             }

@@ -29,6 +29,7 @@ mod options;
 mod record;
 mod roster;
 
+pub use command::ADDRESS_POOLS;
 pub use driver::MsbRuntime;
 pub use install::{InstallEvent, Installed, RuntimeInstallError, RuntimeSource, ensure};
 pub use options::MsbOptions;

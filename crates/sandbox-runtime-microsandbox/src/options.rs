@@ -10,7 +10,7 @@ pub struct MsbOptions {
     /// The guest program, a static binary.
     pub guest_program: &'static [u8],
     /// A policy as the rules of `msb create --net-rule`, first match first; `None` for a guest that reaches
-    /// nothing at all.
+    /// nothing at all. The host is what has an address in [`crate::ADDRESS_POOLS`].
     pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,
 }
 
