@@ -45,7 +45,10 @@ pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, oth
         Status::Running if fixed => Plan::StopAndRecreate,
         Status::Running if restarts => Plan::StopAndUpdate,
         Status::Running => Plan::Use { pending: names(&changes, false), made_anew: false },
-        // Whatever it was made with, someone is waiting for it.
+        // The caller holds the boot lock, so whoever began this boot is gone: nobody waits for it, and
+        // what it was begun with (an open network, say) may not be what is wanted now.
+        Status::Starting if fixed => Plan::StopAndRecreate,
+        Status::Starting if restarts => Plan::StopAndUpdate,
         Status::Starting => Plan::Start,
         Status::Draining => Plan::Wait,
         _ => Plan::Refuse,
@@ -104,6 +107,15 @@ mod tests {
         assert_eq!(decide(&Status::Running, tmp, true), kept(vec!["tmp-size"], true));
         assert_eq!(decide(&Status::Running, tmp, false), Plan::StopAndUpdate);
         assert_eq!(decide(&Status::Stopped, tmp, false), Plan::Update);
+    }
+
+    #[test]
+    fn a_boot_that_its_starter_left_is_joined_only_when_it_is_the_wanted_one() {
+        assert_eq!(decide(&Status::Starting, nothing, false), Plan::Start);
+        assert_eq!(decide(&Status::Starting, image, false), Plan::StopAndRecreate);
+        let open = |spec: &mut SandboxSpec| spec.network.profile = sandbox_model::NetworkProfile::Public;
+        assert_ne!(decide(&Status::Starting, open, false), Plan::Start);
+        assert_eq!(decide(&Status::Starting, open, false), decide(&Status::Running, open, false));
     }
 
     #[test]
