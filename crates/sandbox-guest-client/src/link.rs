@@ -25,6 +25,8 @@ const MAX_STREAMS: usize = 768;
 fn config() -> Config {
     let mut config = Config::default();
     config.set_max_num_streams(2 * MAX_STREAMS);
+    // No more than its first 256 KiB of a stream on the way: not every carrier can keep what nobody reads.
+    config.set_max_connection_receive_window(Some(2 * MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
     config.set_split_send_size(64 << 10);
     config
 }

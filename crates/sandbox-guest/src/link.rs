@@ -37,9 +37,26 @@ pub enum LinkEnd {
     PowerOff,
 }
 
+/// Like [`link_config`], but no stream has more than its first 256 KiB on the way: for a carrier that breaks
+/// when it has to keep what the other side does not read yet.
+pub fn narrow_link_config() -> Config {
+    let mut config = link_config();
+    config.set_max_connection_receive_window(Some(MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
+    config
+}
+
 /// Serves one link until it ends: every stream that the host opens becomes a session of its own.
 pub async fn serve(io: impl AsyncRead + AsyncWrite + Unpin, guest: Arc<Guest>) -> LinkEnd {
-    let mut connection = Connection::new(io, link_config(), Mode::Server);
+    serve_with(io, guest, link_config()).await
+}
+
+/// [`serve`] with limits of the carrier's.
+pub async fn serve_with(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    guest: Arc<Guest>,
+    config: Config,
+) -> LinkEnd {
+    let mut connection = Connection::new(io, config, Mode::Server);
     let mut power_off = std::pin::pin!(guest.power_off.notified());
     poll_fn(|cx| {
         if power_off.as_mut().poll(cx).is_ready() {

@@ -15,7 +15,7 @@ use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use crate::console::say;
 use crate::guest::{Guest, Settings};
-use crate::link::serve;
+use crate::link::{narrow_link_config, serve_with};
 use crate::machine::{BootError, Machine, Steps};
 
 /// The argument that asks for this.
@@ -52,7 +52,8 @@ async fn link() -> io::Result<()> {
     let output = pipe::Sender::from_file_unchecked(own(&io::stdout())?)?;
     let guest = Arc::new(Guest::new(Arc::new(BootedByOthers)));
     guest.booted(Settings::default());
-    serve(tokio::io::join(input, output).compat(), Arc::clone(&guest)).await;
+    let carrier = tokio::io::join(input, output).compat();
+    serve_with(carrier, Arc::clone(&guest), narrow_link_config()).await;
     // Sessions hold the guest; with the link gone they hang their commands up and let it go.
     let deadline = Instant::now() + SESSIONS_END_WITHIN;
     while Arc::strong_count(&guest) > 1 && Instant::now() < deadline {

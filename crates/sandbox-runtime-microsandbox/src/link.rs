@@ -74,6 +74,7 @@ impl GuestLink {
         let said = Arc::new(Mutex::new(String::new()));
         let users = Arc::new(AtomicUsize::new(0));
         handle.spawn(listen(stderr, Arc::clone(&said)));
+        let (last_words, whose) = (Arc::clone(&said), name.clone());
         handle.spawn(async move {
             let mut driven = Box::pin(driven);
             tokio::select! {
@@ -83,7 +84,10 @@ impl GuestLink {
             tell_end.send_replace(true);
             // The pipes go with the link, and that is what tells msb to leave.
             drop(driven);
-            if tokio::time::timeout(LEAVES_WITHIN, child.wait()).await.is_err() {
+            let left = tokio::time::timeout(LEAVES_WITHIN, child.wait()).await;
+            let said = last_words.lock().unwrap_or_else(PoisonError::into_inner).trim().to_string();
+            tracing::info!("the link into {whose} ended ({left:?}): {said}");
+            if left.is_err() {
                 let _ = child.kill().await;
             }
         });

@@ -42,13 +42,11 @@ pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, oth
         Status::Running if restarts && others => {
             Plan::Use { pending: names(&changes, true), made_anew: true }
         }
-        Status::Running if fixed => Plan::StopAndRecreate,
-        Status::Running if restarts => Plan::StopAndUpdate,
-        Status::Running => Plan::Use { pending: names(&changes, false), made_anew: false },
-        // The caller holds the boot lock, so whoever began this boot is gone: nobody waits for it, and
+        // The caller holds the boot lock, so whoever began a boot is gone: nobody waits for it, and
         // what it was begun with (an open network, say) may not be what is wanted now.
-        Status::Starting if fixed => Plan::StopAndRecreate,
-        Status::Starting if restarts => Plan::StopAndUpdate,
+        Status::Running | Status::Starting if fixed => Plan::StopAndRecreate,
+        Status::Running | Status::Starting if restarts => Plan::StopAndUpdate,
+        Status::Running => Plan::Use { pending: names(&changes, false), made_anew: false },
         Status::Starting => Plan::Start,
         Status::Draining => Plan::Wait,
         _ => Plan::Refuse,

@@ -76,6 +76,7 @@ fn run(place: &Path, wanted: &[&str]) -> Result<(), String> {
 }
 
 fn one(place: &Path, name: &str) -> Result<(), String> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let harness = LabHarness::new(place)?;
     let case = cases(&harness).into_iter().find(|case| case.name == name);
     let case = case.ok_or_else(|| format!("there is no case `{name}`"))?;
