@@ -4,8 +4,10 @@ use std::ffi::OsString;
 
 use crate::app::App;
 use crate::commands::{self, Typed};
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::internal;
+use crate::terminal::interrupted;
 
 /// `words` are those of the process, the program's own name first.
 pub fn main(words: Vec<OsString>) -> Exit {
@@ -29,6 +31,11 @@ fn run(typed: &Typed) -> Exit {
     }
     match commands::dispatch(&app, &typed.command) {
         Ok(exit) => exit,
+        // What failed then failed because of it.
+        Err(_) if let Some(exit) = interrupted() => {
+            app.console.error(&CommandError::new("interrupted").render());
+            exit
+        }
         Err(error) => {
             if !error.silent {
                 app.console.error(&error.render());

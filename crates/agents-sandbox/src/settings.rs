@@ -69,12 +69,12 @@ impl Meant {
         })
     }
 
-    /// `_reviewed` shows that nobody builds a project's Dockerfile unseen.
+    /// What is built is what was reviewed, whatever the files say by now.
     pub fn build_request(
         &self,
         rebuild: bool,
         agent_version: Option<String>,
-        _reviewed: &Reviewed,
+        reviewed: &Reviewed,
     ) -> Result<BuildRequest, CommandError> {
         if self.settings.docker.value {
             // Silence would be a lie: the engine in the image is not built yet.
@@ -84,7 +84,7 @@ impl Meant {
         Ok(BuildRequest {
             project: self.project.clone(),
             agent: self.settings.agent.value,
-            image: image(&self.settings)?,
+            image: image(&self.settings, reviewed)?,
             rebuild,
             agent_version,
         })
@@ -118,11 +118,12 @@ impl Meant {
     }
 }
 
-fn image(settings: &Settings) -> Result<ImageSettings, CommandError> {
+fn image(settings: &Settings, reviewed: &Reviewed) -> Result<ImageSettings, CommandError> {
     Ok(ImageSettings {
         engine: same(settings.image_engine.value)?,
         base: same(&settings.image_base.value)?,
         host_ca: same(settings.image_host_ca.value)?,
+        source: reviewed.source(),
     })
 }
 

@@ -4,10 +4,9 @@ use sandbox_state::{Layout, Lock, LockMode};
 
 use crate::base::{proxy, resolve};
 use crate::context::write_context;
-use crate::render::render_with_context;
 use crate::{
     BOOTSTRAP_REPOSITORY, BaseKind, BaseSetting, BuildRequest, Composed, Engine, Events, ImageError,
-    ProjectContext, RenderInput, Result,
+    RenderInput, Result, render,
 };
 
 #[derive(Debug, Clone)]
@@ -46,7 +45,7 @@ pub fn ensure(engine: &dyn Engine, input: &EnsureInput<'_>, events: &mut dyn Eve
     let _store = wait(&input.layout.image_store_lock(), LockMode::Shared, "build")?;
     let _build = wait(&input.layout.build_lock(input.checkout, agent), LockMode::Exclusive, "build")?;
 
-    let (composed, context) = render_with_context(&input.render)?;
+    let composed = render(&input.render)?;
     let current = engine.inspect(reference.as_str())?;
     let label = current.as_ref().and_then(|image| image.labels.get(labels::DOCKERFILE_ID));
     if let Some(image) = &current
@@ -54,7 +53,7 @@ pub fn ensure(engine: &dyn Engine, input: &EnsureInput<'_>, events: &mut dyn Eve
     {
         return Ok(BuiltImage { reference, digest: image.id.clone(), built: false });
     }
-    let digest = build(engine, input, &reference, &composed, &context, events)?;
+    let digest = build(engine, input, &reference, &composed, events)?;
     Ok(BuiltImage { reference, digest, built: true })
 }
 
@@ -63,7 +62,6 @@ fn build(
     input: &EnsureInput<'_>,
     reference: &ImageRef,
     composed: &Composed,
-    context: &ProjectContext,
     events: &mut dyn Events,
 ) -> Result<Digest> {
     let mut args = composed.build_args.clone();
@@ -83,7 +81,7 @@ fn build(
     let dir = tempfile::Builder::new().prefix("agents-sandbox-build-").tempdir()?;
     let files = dir.path().join("context");
     fs::create_dir(&files)?;
-    write_context(context, &composed.files, &files)?;
+    write_context(&input.render.source.context, &composed.files, &files)?;
     let dockerfile = dir.path().join("Dockerfile");
     fs::write(&dockerfile, &composed.dockerfile)?;
     events.stage(&format!("building the image {reference}"));

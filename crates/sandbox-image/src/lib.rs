@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod host_ca;
 mod render;
+mod source;
 
 pub use base::{BOOTSTRAP_REPOSITORY, BaseSetting, DEFAULT_BASE, InvalidBase};
 pub use build::{BuiltImage, EnsureInput, ensure, needs_build};
@@ -32,3 +33,4 @@ pub use events::{Events, Silent, Step};
 pub use host_ca::{HostCa, HostCaSetting, UnknownHostCa};
 pub use render::{RenderInput, render};
 pub use sandbox_model::AgentRecipe;
+pub use source::ProjectSource;

@@ -52,6 +52,11 @@ pub trait Reporter: Send + Sync {
     /// For those who ask for details.
     fn verbose(&self, text: &str);
 
+    /// Asked a few times per second during long work; `true` ends it in good order.
+    fn cancelled(&self) -> bool {
+        false
+    }
+
     /// Whom to ask in the middle of a use case. Without a terminal there is nobody.
     fn decisions(&self) -> &dyn Decisions {
         &KeepAll

@@ -17,7 +17,9 @@ pub fn of(path: &Path) -> Vec<String> {
     pids.into_iter().map(describe).collect()
 }
 
-fn holds(pid: u32, path: &Path) -> bool {
+/// Whether the process holds a lock on the file.
+pub fn holds(pid: u32, path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     open.filter_map(Result::ok).filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == path)).any(
         |entry| {

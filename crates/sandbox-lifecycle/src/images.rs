@@ -57,7 +57,7 @@ impl EngineImages {
         recipe: &'a AgentRecipe,
     ) -> RenderInput<'a> {
         RenderInput {
-            project_dir: &request.project.config_dir,
+            source: &request.image.source,
             base: &request.image.base,
             recipe,
             host_ca: request.image.host_ca,
@@ -170,5 +170,9 @@ impl Events for Progress<'_> {
 
     fn waiting(&mut self, holder: &str) {
         self.stage(&format!("waiting for {holder}"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.reporter.cancelled()
     }
 }

@@ -11,6 +11,7 @@
 //! Up ─► provision ─► ensure_daemon ─► agent_command ─► Runtime::exec (the program owns the terminal)
 //! ```
 
+mod abandon;
 mod activity;
 mod build;
 mod command;
@@ -37,6 +38,7 @@ mod target;
 mod up;
 pub mod volumes;
 
+pub use abandon::abandon;
 pub use activity::agent_activity;
 pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting};
+use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting, ProjectSource};
 use sandbox_model::{AgentName, ByteSize, CheckoutSlug, ImageRef, NetworkPolicy, RepoSlug, Resources};
 
 use crate::Target;
@@ -43,6 +44,8 @@ pub struct ImageSettings {
     pub engine: EngineSetting,
     pub base: BaseSetting,
     pub host_ca: HostCaSetting,
+    /// What the project's own folder adds.
+    pub source: Arc<ProjectSource>,
 }
 
 /// One wish for a runner image.

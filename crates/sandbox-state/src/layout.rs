@@ -1,6 +1,8 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox_model::{AgentName, CheckoutSlug, Digest, RepoSlug, SandboxName, VolumeName};
+
+use sha2::{Digest as _, Sha256};
 
 use crate::StateError;
 
@@ -69,6 +71,12 @@ impl Layout {
     /// What the user has let the project's own files widen. Outside every checkout: no guest can write it.
     pub fn approvals(&self, checkout: &CheckoutSlug) -> PathBuf {
         self.state.join(checkout.as_str()).join("approvals.json")
+    }
+
+    /// Says that this folder, absolute and resolved, was the whole checkout of a sandbox.
+    pub fn checkout_root(&self, folder: &Path) -> PathBuf {
+        let name = hex::encode(Sha256::digest(folder.as_os_str().as_encoded_bytes()));
+        self.state.join("roots").join(&name[..32])
     }
 
     /// Held while a sandbox is made, started, changed or removed.

@@ -1,12 +1,11 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbox_config::{EnvFiles, ProjectLayer, Widening, widening};
+use sandbox_image::ProjectSource;
 use sandbox_lifecycle::Project;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::dockerfile;
-use crate::error::CommandError;
 use crate::report::plain;
 
 /// One thing that the project's files widen.
@@ -57,29 +56,41 @@ impl Entry {
     }
 }
 
-/// Settings, variables, Dockerfile.
+/// The folder itself, settings, variables, Dockerfile.
 pub fn entries(
     project: &Project,
+    former: &[PathBuf],
     layer: Option<&ProjectLayer>,
     env: &EnvFiles,
-) -> Result<Vec<Entry>, CommandError> {
-    let mut entries: Vec<Entry> = layer.map(|layer| settings(project, layer)).unwrap_or_default();
+    source: &ProjectSource,
+) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = former.iter().map(|former| workspace(project, former)).collect();
+    entries.extend(layer.into_iter().flat_map(|layer| settings(project, layer)));
     let file = shown(project, &project.config_dir.join("env"));
     entries.extend(env.project.iter().map(|(name, value)| Entry {
         private: true,
         ..Entry::new(file.clone(), &format!("env {name}"), value, &Json::from(value.as_str()))
     }));
-    let path = project.config_dir.join("Dockerfile");
-    if let Some(bytes) = dockerfile::read(&path)? {
-        let digest = hex::encode(Sha256::digest(&bytes));
-        let text = format!(
-            "runs on this machine's image engine, with what it copies ({} lines, sha256 {})",
-            bytes.split_inclusive(|byte| *byte == b'\n').count(),
-            &digest[..12]
-        );
-        entries.push(Entry::new(shown(project, &path), "Dockerfile", &text, &Json::from(digest)));
+    if !source.is_empty() {
+        let copies = match source.files() {
+            0 => String::new(),
+            1 => ", with the file that it may copy".to_owned(),
+            files => format!(", with the {files} files that it may copy"),
+        };
+        let (sha256, lines) = (source.sha256(), source.lines());
+        let text =
+            format!("runs on this machine's image engine{copies} ({lines} lines, sha256 {})", &sha256[..12]);
+        let path = shown(project, &project.config_dir.join("Dockerfile"));
+        entries.push(Entry::new(path, "Dockerfile", &text, &Json::from(sha256)));
     }
-    Ok(entries)
+    entries
+}
+
+fn workspace(project: &Project, former: &Path) -> Entry {
+    let place = shown(project, former);
+    let root = project.root.to_string_lossy();
+    let text = format!("{root}, because `{place}` is no checkout of its own any more: its .git is gone");
+    Entry::new(place, "workspace", &text, &Json::from(root))
 }
 
 fn settings(project: &Project, layer: &ProjectLayer) -> Vec<Entry> {

@@ -11,13 +11,18 @@
 //!                                  └ neither ──────────────────────► error that names each
 //! ```
 
-mod dockerfile;
 mod entry;
+mod former;
 mod store;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use sandbox_config::EnvFiles;
+use sandbox_image::ProjectSource;
+use sandbox_lifecycle::Project;
+use sandbox_state::Layout;
 
 use crate::app::App;
 use crate::error::CommandError;
@@ -43,9 +48,15 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct Reviewed {
     env: BTreeMap<String, String>,
+    source: Arc<ProjectSource>,
 }
 
 impl Reviewed {
+    /// What goes into the image, as it was read for the review.
+    pub fn source(&self) -> Arc<ProjectSource> {
+        Arc::clone(&self.source)
+    }
+
     /// The variables for the guest, from the very bytes that were reviewed.
     pub const fn env(&self) -> &BTreeMap<String, String> {
         &self.env
@@ -57,7 +68,11 @@ impl Reviewed {
 pub struct Review {
     entries: Vec<Entry>,
     env: EnvFiles,
+    source: ProjectSource,
     store: Store,
+    layout: Layout,
+    project: Project,
+    former: Vec<PathBuf>,
 }
 
 impl Review {
@@ -65,8 +80,12 @@ impl Review {
     pub fn of(meant: &Meant) -> Result<Self, CommandError> {
         let layout = App::layout()?;
         let env = sandbox_config::env_files(&layout.config, Some(&meant.project.config_dir))?;
-        let entries = entry::entries(&meant.project, meant.layer.as_ref(), &env)?;
-        Ok(Self { entries, env, store: Store::open(&layout, &meant.project)? })
+        let source = ProjectSource::read(&meant.project.config_dir).map_err(CommandError::from)?;
+        let project = meant.project.clone();
+        let former = former::former(&layout, &project);
+        let entries = entry::entries(&project, &former, meant.layer.as_ref(), &env, &source);
+        let store = Store::open(&layout, &project)?;
+        Ok(Self { entries, env, source, store, layout, project, former })
     }
 
     /// Each entry, and whether it is approved.
@@ -78,6 +97,12 @@ impl Review {
         self.entries().filter(|(_, approved)| !approved).map(|(entry, _)| entry).collect()
     }
 
+    fn remember(&self) -> Result<(), CommandError> {
+        former::remember(&self.layout, &self.project, &self.former).map_err(|error| {
+            CommandError::new(format!("the checkout's folder cannot be remembered: {error}"))
+        })
+    }
+
     fn names(&self) -> String {
         self.open().iter().map(|entry| entry.key()).collect::<Vec<_>>().join(", ")
     }
@@ -87,6 +112,7 @@ impl Review {
         self.store.forget_all_but(&self.entries)?;
         let open: Vec<Entry> = self.open().into_iter().cloned().collect();
         if open.is_empty() {
+            self.remember()?;
             return Ok(0);
         }
         if yes {
@@ -97,6 +123,7 @@ impl Review {
             return Err(refusal(&open));
         }
         self.store.approve(&open)?;
+        self.remember()?;
         if !self.store.lasts() {
             app.console
                 .warning("the approval holds for this time only: the sandbox can write what we remember");
@@ -114,7 +141,7 @@ pub fn review(app: &App, meant: &Meant, purpose: Purpose) -> Result<Reviewed, Co
         }
         Purpose::Look => warn(app, &review),
     }
-    Ok(Reviewed { env: review.env.merged() })
+    Ok(Reviewed { env: review.env.merged(), source: Arc::new(review.source) })
 }
 
 /// Says which of the values that are shown are not approved. A file that cannot be read is no reason to

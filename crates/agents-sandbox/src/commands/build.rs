@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use sandbox_config::Flags;
 
-use super::CommandResult;
 use super::args::AgentArg;
+use super::{CommandResult, prepare};
 use crate::app::App;
 use crate::approval::{self, Purpose};
 use crate::exit::Exit;
@@ -76,6 +76,7 @@ pub fn run(app: &App, args: &BuildArgs) -> CommandResult {
         return Ok(Exit::SUCCESS);
     }
     let context = app.context_for(&meant.settings)?;
+    let _interruptible = prepare::interruptible(&context, meant.target())?;
     let built = sandbox_lifecycle::build(&context, &request)?;
     let what = if built.built { "built" } else { "nothing changed:" };
     app.console.info(&format!("{what} {} ({})", built.reference, built.digest.short()));

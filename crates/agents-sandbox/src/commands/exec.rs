@@ -66,6 +66,7 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
     let request = meant.up_request(&prepare_args, "exec", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
+    let interruptible = prepare::interruptible(&context, request.target())?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let tty = args.tty.then(terminal_size).flatten();
     let dir = match &args.workdir {
@@ -76,7 +77,8 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
     let words: Vec<(String, String)> = env;
     command.env.extend(words);
-    prepare::attach(&context, &up, &command, Streams { tty: args.tty, stdin: args.interactive })
+    let streams = Streams { tty: args.tty, stdin: args.interactive };
+    prepare::attach(&context, &up, &command, streams, interruptible)
 }
 
 /// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.

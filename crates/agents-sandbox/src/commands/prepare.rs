@@ -1,16 +1,18 @@
 //! What `run`, `shell` and `exec` have in common.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
-use sandbox_lifecycle::{Context, Up, UpRequest};
+use sandbox_lifecycle::{Context, Target, Up, UpRequest};
 use sandbox_model::ExecSpec;
 use sandbox_runtime::ExecSession;
 
 use super::CommandResult;
 use crate::app::App;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::settings::Meant;
-use crate::terminal::{Ended, Streams, attach as attach_terminal};
+use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal};
 
 /// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
 /// stdin: a program that reads to the end would wait for ever.
@@ -20,9 +22,25 @@ pub fn streams() -> Streams {
     Streams { tty, stdin: tty || !stdin }
 }
 
-/// Runs the command on the user's terminal or pipes; its exit code becomes ours.
-pub fn attach(context: &Context<'_>, up: &Up, command: &ExecSpec, streams: Streams) -> CommandResult {
+/// Lets Ctrl-C end what is prepared, a boot included, instead of leaving it to itself.
+pub fn interruptible(context: &Context<'_>, target: Target) -> Result<Interruptible, CommandError> {
+    let (layout, runtime) = (context.layout.clone(), Arc::clone(&context.runtime));
+    let give_up = move || drop(sandbox_lifecycle::abandon(&layout, runtime.as_ref(), &target));
+    terminal::interruptible(give_up)
+        .map_err(|error| CommandError::new(format!("signals cannot be watched: {error}")))
+}
+
+/// Runs the command on the user's terminal or pipes; its exit code becomes ours. From here on signals are
+/// the command's.
+pub fn attach(
+    context: &Context<'_>,
+    up: &Up,
+    command: &ExecSpec,
+    streams: Streams,
+    interruptible: Interruptible,
+) -> CommandResult {
     let session: ExecSession = context.runtime.exec(&up.name, command)?;
+    drop(interruptible);
     match attach_terminal(session, streams)? {
         Ended::Exited(status) => Ok(Exit::from_shell_code(status.shell_code())),
         Ended::Signal(signal) => Ok(Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX))),

@@ -68,13 +68,14 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args));
     }
     let context = app.context_for(&meant.settings)?;
+    let interruptible = prepare::interruptible(&context, request.target())?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     sandbox_lifecycle::provision(&context, &request, &up)?;
     let daemon = sandbox_lifecycle::ensure_daemon(&context, &request, &up)?;
     let streams = prepare::streams();
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
-    prepare::attach(&context, &up, &command, streams)
+    prepare::attach(&context, &up, &command, streams, interruptible)
 }
 
 /// Flags that are understood but whose effect is not built yet: silence would be a lie.

@@ -35,10 +35,11 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
         return prepare::dry_run(app, &meant, &request, "");
     }
     let context = app.context_for(&meant.settings)?;
+    let interruptible = prepare::interruptible(&context, request.target())?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     sandbox_lifecycle::provision(&context, &request, &up)?;
     let streams = prepare::streams();
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
-    prepare::attach(&context, &up, &command, streams)
+    prepare::attach(&context, &up, &command, streams, interruptible)
 }

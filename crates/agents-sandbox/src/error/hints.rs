@@ -89,7 +89,7 @@ impl From<ImageError> for CommandError {
         let new = Self::from_chain(&error).excerpt(&lines);
         match error {
             ImageError::Compose(_) | ImageError::Context(_) => {
-                new.hint("`agents-sandbox build dockerfile` shows what is made of the project's Dockerfile")
+                new.hint("mend .agents-sandbox/Dockerfile; `FROM agents-sandbox/runner-base` builds on our own image")
             }
             ImageError::NoEngine(_) => new
                 .hint("install one of docker, podman and buildah; `apt-get install buildah uidmap` is the smallest")

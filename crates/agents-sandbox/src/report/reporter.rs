@@ -2,6 +2,7 @@ use sandbox_lifecycle::{Reporter, Step};
 
 use super::step::RunningStep;
 use super::{Console, plain};
+use crate::terminal::interrupted;
 
 impl Reporter for Console {
     fn begin(&self, title: &str) -> Box<dyn Step + '_> {
@@ -18,5 +19,9 @@ impl Reporter for Console {
 
     fn verbose(&self, text: &str) {
         Self::verbose(self, text);
+    }
+
+    fn cancelled(&self) -> bool {
+        interrupted().is_some()
     }
 }

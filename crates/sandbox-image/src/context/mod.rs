@@ -6,7 +6,10 @@ mod scan;
 
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
+
 pub(crate) use copy::write_context;
+pub(crate) use scan::open_plain;
 
 /// Names at the top of `.agents-sandbox` that never enter an image: our own files, which would cause
 /// needless builds, and secrets, which would leak.
@@ -60,8 +63,28 @@ pub enum ContextError {
     Special(PathBuf),
     #[error("{0} is a name that is reserved for agents-sandbox")]
     Reserved(PathBuf),
+    #[error("{path} cannot be used: {problem}")]
+    Dockerfile { path: PathBuf, problem: String },
+    #[error("{0} changed while the image was made from it")]
+    Changed(PathBuf),
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl ProjectContext {
+    /// How many files and links there are.
+    pub(crate) fn files(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.kind != EntryKind::Dir).count()
+    }
+
+    /// Each entry led by its length, so that no two contexts read the same.
+    pub(crate) fn hash_into(&self, hash: &mut Sha256) {
+        for entry in &self.entries {
+            let part = entry.fingerprint();
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
 }
 
 impl ContextEntry {

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Read, Write, sink};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -54,7 +54,7 @@ fn walk(root: &Path, below: &Path, entries: &mut Vec<ContextEntry>) -> Result<()
             entries.push(ContextEntry { path, kind: EntryKind::Link { target } });
         } else if metadata.is_file() {
             let mode = metadata.permissions().mode() & 0o777;
-            let hash = hash_file(&full)?;
+            let hash = copy_hashing(&mut open_plain(&full)?, &mut sink())?;
             entries.push(ContextEntry { path, kind: EntryKind::File { mode, hash } });
         } else {
             return Err(ContextError::Special(full));
@@ -64,7 +64,7 @@ fn walk(root: &Path, below: &Path, entries: &mut Vec<ContextEntry>) -> Result<()
 }
 
 /// Opens a file that must not have become a link since it was looked at.
-pub(super) fn open_plain(path: &Path) -> Result<fs::File, std::io::Error> {
+pub(crate) fn open_plain(path: &Path) -> Result<fs::File, std::io::Error> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut options = fs::OpenOptions::new();
     options.read(true);
@@ -72,16 +72,17 @@ pub(super) fn open_plain(path: &Path) -> Result<fs::File, std::io::Error> {
     options.open(path)
 }
 
-fn hash_file(path: &Path) -> Result<[u8; 32], std::io::Error> {
-    let mut file = open_plain(path)?;
+/// Copies to the end; the answer is the SHA-256 of what went through.
+pub(super) fn copy_hashing(from: &mut impl Read, to: &mut impl Write) -> Result<[u8; 32], std::io::Error> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
-        let count = file.read(&mut buffer)?;
+        let count = from.read(&mut buffer)?;
         if count == 0 {
             return Ok(hash.finalize().into());
         }
         hash.update(&buffer[..count]);
+        to.write_all(&buffer[..count])?;
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use sandbox_image::{
     BaseSetting, BuiltImage, ClientSettings, Engine, EngineName, EngineSetting, EngineSettings, EnsureInput,
-    Events, HostCaSetting, ImageError, RenderInput, Step, ensure, find,
+    Events, HostCaSetting, ImageError, ProjectSource, RenderInput, Step, ensure, find,
 };
 use sandbox_model::{AgentName, AgentRecipe, CheckoutSlug, ImageRef};
 use sandbox_state::{Environment, Layout};
@@ -118,12 +118,13 @@ impl Workshop {
 
     pub fn ensure(&self, log: &mut Log, force: bool) -> Result<BuiltImage, ImageError> {
         let client = ClientSettings { ca_bundle: self.ca_bundle.clone(), ..ClientSettings::from_process() };
+        let source = ProjectSource::read(&self.home.join(".agents-sandbox"))?;
         let input = EnsureInput {
             layout: &self.layout,
             checkout: &self.checkout,
             force,
             render: RenderInput {
-                project_dir: &self.home.join(".agents-sandbox"),
+                source: &source,
                 base: &self.base,
                 recipe: &self.recipe,
                 host_ca: HostCaSetting::Auto,

@@ -114,7 +114,7 @@ impl Waiter<'_> {
                 }
                 Err(error) => error.to_string(),
             };
-            if begin.elapsed() > DEADLINE {
+            if begin.elapsed() > DEADLINE || self.context.reporter.cancelled() {
                 return Err(problem);
             }
             if looked.elapsed() > LOOK {

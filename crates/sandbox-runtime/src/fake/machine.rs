@@ -2,7 +2,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox_model::{SandboxName, Status};
@@ -158,7 +158,12 @@ impl<'a> Machine<'a> {
         std::thread::spawn(move || machine.wait());
 
         self.log(&self.store.machine_log(self.name), &format!("boot {}", boot.id))?;
-        std::thread::sleep(Duration::from_millis(faults.boot_millis));
+        let ready = Instant::now() + Duration::from_millis(faults.boot_millis);
+        while self.is_alive()? && Instant::now() < ready {
+            std::thread::sleep(
+                ready.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)),
+            );
+        }
         let problem = match faults.boot_fails {
             None if self.is_alive()? => None,
             None => Some("the machine went away while it booted".to_string()),
