@@ -287,7 +287,7 @@ fn signals_reach_the_command() {
     std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
     assert_eq!(line, "ready\n");
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
     line.clear();
     std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
     assert_eq!(line, "got it\n");
