@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sandbox_runtime::RuntimeError;
 
 use crate::files::Files;
+use crate::install::VERSION;
 
 /// A question about what is on disk.
 pub const ASK: Duration = Duration::from_mins(1);
@@ -220,6 +221,9 @@ pub fn failed(arguments: &[String], said: &Said) -> RuntimeError {
     let what = arguments.first().map_or("", String::as_str);
     let end = said.code.map_or("a signal".to_string(), |code| format!("code {code}"));
     match problem(&said.stderr) {
+        problem if problem.contains("database schema is newer") => {
+            RuntimeError::NewerRecords { runtime: "microsandbox", version: VERSION }
+        }
         problem if problem.is_empty() => RuntimeError::other(format!("`msb {what}` ended with {end}")),
         problem => RuntimeError::other(format!("`msb {what}` failed: {problem}")),
     }
@@ -260,6 +264,13 @@ mod tests {
         let error = shell().try_run(&script("sleep 60"), Duration::from_millis(200)).unwrap_err().to_string();
         assert!(error.contains("did not answer"), "{error}");
         assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_database_of_a_newer_version_is_named() {
+        let text = "echo 'error: runtime error: database schema is newer than this msb binary' >&2; exit 1";
+        let error = shell().run(&script(text), ASK).unwrap_err();
+        assert!(matches!(error, RuntimeError::NewerRecords { .. }), "{error:?}");
     }
 
     #[test]

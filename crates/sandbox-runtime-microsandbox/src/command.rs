@@ -108,6 +108,22 @@ pub fn create(
     Ok(line)
 }
 
+/// The name of the sandbox that shows whether any boots.
+pub const TRIAL: &str = "trial";
+
+/// Boots the smallest sandbox there is.
+pub fn trial(digest: &Digest) -> Vec<String> {
+    let image = content_reference(digest);
+    words(&[
+        "create", "-q", "--replace", "--pull", "never", "--name", TRIAL, "--cpus", "1", "--memory", "256M",
+        "--no-net", &image,
+    ])
+}
+
+pub fn end_trial() -> Vec<String> {
+    words(&["stop", "-q", "--force", TRIAL])
+}
+
 pub fn start(name: &SandboxName) -> Vec<String> {
     words(&["start", "-q", name.as_str()])
 }
@@ -255,6 +271,8 @@ mod tests {
             inspect_image(&digest),
             list_images(),
             remove_image("contract:latest"),
+            trial(&digest),
+            end_trial(),
         ];
         insta::assert_snapshot!(lines.map(|line| line.join(" ")).join("\n"));
     }

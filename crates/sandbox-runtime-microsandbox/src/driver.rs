@@ -21,7 +21,7 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, disk, environment, guest_program};
+use crate::{boot, command, disk, environment, guest_program, install};
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -53,6 +53,11 @@ impl MsbRuntime {
         Self { files, options, msb, reactor, links: Mutex::default() }
     }
 
+    /// Whether a process runs from any installed version: a machine, or a call of a command line.
+    pub fn is_running(&self) -> bool {
+        install::is_run_from(&self.files.home.dir)
+    }
+
     fn msb(&self) -> Result<Msb> {
         if let Some(msb) = self.msb.get() {
             return Ok(msb.clone());
@@ -60,6 +65,13 @@ impl MsbRuntime {
         make_private_dir(&self.files.home.dir).map_err(from_state)?;
         let msb = Msb::new((self.options.msb)()?, &self.files);
         Ok(self.msb.get_or_init(|| msb).clone())
+    }
+
+    /// The version that has just started a sandbox needs no older one beside it.
+    fn retire_old_versions(&self) {
+        if let Err(error) = install::retire_others(&self.files.home, install::VERSION) {
+            tracing::warn!("old versions of the runtime stay: {error}");
+        }
     }
 
     fn reactor(&self) -> Result<tokio::runtime::Handle> {
@@ -201,6 +213,11 @@ impl Runtime for MsbRuntime {
         "microsandbox"
     }
 
+    /// Asks nobody.
+    fn has(&self, name: &SandboxName) -> Result<bool> {
+        Ok(self.paths(name).dir.exists())
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             live_resources: true,
@@ -280,7 +297,9 @@ impl Runtime for MsbRuntime {
                 self.forget_link(name);
                 guest_program::provide(&self.files, self.options.guest_program)?;
                 let known = roster.knows(name.as_str());
-                boot::boot(&self.files, &paths, &self.options, &self.msb()?, &record.spec, known)
+                boot::boot(&self.files, &paths, &self.options, &self.msb()?, &record.spec, known)?;
+                self.retire_old_versions();
+                Ok(())
             }
             status => Err(Self::wrong(name, status, "start")),
         }
@@ -393,9 +412,14 @@ impl Runtime for MsbRuntime {
         if records.sandboxes.is_empty() {
             return Ok(list);
         }
-        let roster = Roster::ask(&self.msb()?)?;
+        let roster = self.msb().and_then(|msb| Roster::ask(&msb));
         for record in records.sandboxes {
-            list.sandboxes.push(roster.info(&self.paths(&record.spec.name.clone()), record)?);
+            let paths = self.paths(&record.spec.name);
+            list.sandboxes.push(match &roster {
+                Ok(roster) => roster.info(&paths, record)?,
+                // What is known without the runtime is shown, and nobody takes it for at rest.
+                Err(error) => roster::without_answer(&paths, record, error)?,
+            });
         }
         Ok(list)
     }

@@ -21,6 +21,7 @@ mod environment;
 mod error;
 mod export;
 mod files;
+mod first_boot;
 mod guest_program;
 mod images;
 mod install;
@@ -31,5 +32,9 @@ mod roster;
 
 pub use command::ADDRESS_POOLS;
 pub use driver::MsbRuntime;
-pub use install::{InstallEvent, Installed, RuntimeInstallError, RuntimeSource, ensure};
+pub use first_boot::first_boot;
+pub use install::{
+    Found, InstallEvent, Installation, Installed, RuntimeInstallError, RuntimeSource, VERSION, ensure,
+    installation, uninstall,
+};
 pub use options::MsbOptions;

@@ -58,6 +58,20 @@ impl Roster {
     }
 }
 
+/// What can be said of a sandbox while `msb` says nothing: that it was never started, or that nobody knows.
+pub fn without_answer(
+    paths: &SandboxPaths,
+    record: SandboxRecord,
+    error: &RuntimeError,
+) -> Result<SandboxInfo, RuntimeError> {
+    let mut info = Roster::default().info(paths, record)?;
+    if info.status != Status::Created {
+        info.status = Status::Unknown("unknown".into());
+        info.problem = Some(error.to_string());
+    }
+    Ok(info)
+}
+
 #[derive(Debug, Default)]
 pub struct Records {
     pub sandboxes: Vec<SandboxRecord>,

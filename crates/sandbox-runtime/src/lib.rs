@@ -103,7 +103,20 @@ pub trait Runtime: Send + Sync {
     /// `qemu`, `microsandbox`, `fake`: for messages and records, never for decisions.
     fn name(&self) -> &'static str;
 
+    /// Which one has this sandbox, where several are behind one: for messages and records, as [`Self::name`].
+    fn name_for(&self, _name: &SandboxName) -> Result<&'static str> {
+        Ok(self.name())
+    }
+
     fn capabilities(&self) -> Capabilities;
+
+    /// Whether there is a sandbox of that name, be its record readable or not.
+    fn has(&self, name: &SandboxName) -> Result<bool> {
+        match self.inspect(name) {
+            Err(RuntimeError::BadRecord { .. }) => Ok(true),
+            other => Ok(other?.is_some()),
+        }
+    }
 
     /// Stores the first image of a docker archive (`docker save`; not compressed) under `reference`.
     ///

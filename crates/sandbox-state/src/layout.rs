@@ -121,6 +121,16 @@ impl Layout {
         MsbFiles { dir: self.msb() }
     }
 
+    /// How the first boot of microsandbox went here. In the state folder: each computer has its own.
+    pub fn microsandbox_trial(&self) -> PathBuf {
+        self.state.join("microsandbox.json")
+    }
+
+    /// Held while that first boot is made.
+    pub fn microsandbox_trial_lock(&self) -> PathBuf {
+        self.state.join("locks").join("microsandbox.lock")
+    }
+
     /// Storage of rootless or private image engines and of bootstrapped bases.
     pub fn engine(&self) -> PathBuf {
         self.data.join("engine")

@@ -18,12 +18,11 @@ const MEMORY_MIB: &str = "5120";
 
 /// Boots, echoes what the cases say, and gives the closing line.
 pub fn run(lab: &Path, base: &Base, inputs: &Path) -> Outcome<String> {
-    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 8);
     let drive = |path: &Path, more: &str| format!("file={},if=virtio,format=raw{more}", path.display());
-    println!("==> the lab: QEMU with {cores} emulated processors");
+    println!("==> the lab: QEMU with an emulated processor");
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args(["-M", "q35", "-cpu", "max,+svm", "-accel", "tcg,thread=multi", "-m", MEMORY_MIB])
-        .args(["-smp", &cores.to_string(), "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"])
+    qemu.args(["-M", "q35", "-cpu", "max,+svm", "-accel", "tcg,thread=single", "-m", MEMORY_MIB])
+        .args(["-smp", "1", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"])
         .arg("-kernel")
         .arg(&base.kernel)
         .arg("-initrd")

@@ -61,7 +61,7 @@ pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
     app.out.json(&Inspection {
         status: info.status.to_string(),
         problem: info.problem,
-        runtime: context.runtime.name(),
+        runtime: context.runtime.name_for(&name)?,
         created: Stamp::for_json(info.created),
         updated: Stamp::for_json(info.updated),
         disk_usage: context.runtime.disk_usage(&name).ok().map(ByteSize::bytes),

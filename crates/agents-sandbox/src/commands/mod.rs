@@ -19,6 +19,7 @@ mod reference;
 mod remove;
 mod root;
 mod run;
+mod runtime;
 mod sandbox;
 mod shell;
 mod stop;
@@ -80,6 +81,8 @@ pub enum Command {
     Image(image::ImageCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Runtime(runtime::RuntimeCommand),
     Doctor(doctor::DoctorArgs),
     Tree(tree::TreeArgs),
     Completion(completion::CompletionArgs),
@@ -102,6 +105,7 @@ pub fn dispatch(app: &App, command: &Command) -> CommandResult {
         Command::Sandbox(command) => sandbox::run(app, command),
         Command::Image(command) => image::run(app, command),
         Command::Config(command) => config::run(app, command),
+        Command::Runtime(command) => runtime::run(app, command),
         Command::Doctor(args) => doctor::run(app, args),
         Command::Tree(args) => tree::run(app, args),
         Command::Completion(args) => completion::run(app, args),

@@ -7,6 +7,7 @@ mod folders;
 mod kernel;
 mod programs;
 mod qemu;
+mod runtime;
 mod users;
 
 use std::path::PathBuf;
@@ -55,6 +56,7 @@ pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
     vec![
         qemu::check(),
         accelerator::check(),
+        runtime::check(layout, settings),
         kernel::check(layout, settings),
         programs::mke2fs(),
         engine.finding,

@@ -132,6 +132,9 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::OtherVersion { .. } => {
                 new.hint("`agents-sandbox stop` ends it; the next run starts it under this version")
             }
+            RuntimeError::NewerRecords { .. } => new
+                .hint("use the newer version of this program again")
+                .hint("`agents-sandbox runtime remove --force` starts over without those sandboxes; home volumes stay"),
             RuntimeError::MissingProgram { .. } => new.hint(DOCTOR),
             RuntimeError::BadRecord { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))

@@ -68,7 +68,7 @@ fn network(arguments: &[OsString]) -> Ended {
 fn keeper() -> Ended {
     sandbox_keeper::leave_terminal();
     let config: KeeperConfig = configuration()?;
-    let runtime = wiring::background_runtime()?;
+    let runtime = wiring::background_runtime(&config.sandbox)?;
     let files = SandboxFiles { dir: config.dir.clone() };
     let activity = sandbox_lifecycle::agent_activity(Arc::clone(&runtime), &config.sandbox, files);
     sandbox_keeper::run(config, runtime, activity, &mut std::io::stdout()).map_err(told)?;

@@ -1,9 +1,14 @@
+//! Fetching an archive, and going on where an earlier try ended.
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
+use sha2::{Digest, Sha256};
+use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
+use ureq::{Agent, Body};
 
 use super::{Events, InstallEvent, RuntimeInstallError};
 
@@ -12,31 +17,70 @@ const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 const CHUNK: usize = 256 * 1024;
 
-/// Fetches an archive into `dir`. Proxies are taken from the environment.
+/// What has come of one address so far. It stays when a try fails, for the next one.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    pub archive: PathBuf,
+    /// Which content the bytes are of, as its server names it.
+    tag: PathBuf,
+}
+
+impl Partial {
+    pub fn of(url: &str, dir: &Path) -> Self {
+        let stem = format!("partial-{}", &hex::encode(Sha256::digest(url))[..16]);
+        Self { archive: dir.join(&stem), tag: dir.join(format!("{stem}.tag")) }
+    }
+
+    pub fn discard(&self) -> std::io::Result<()> {
+        for path in [&self.archive, &self.tag] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes are there, and of what. Bytes of nobody knows what are none.
+    fn have(&self) -> Option<(u64, String)> {
+        let length = fs::metadata(&self.archive).ok()?.len();
+        let tag = fs::read_to_string(&self.tag).ok()?;
+        (length > 0).then_some((length, tag))
+    }
+}
+
+/// Fetches an archive into `partial`. Proxies are taken from the environment.
 pub(crate) fn fetch(
     url: &str,
-    dir: &Path,
+    partial: &Partial,
     deadline: Duration,
     events: Events<'_>,
-) -> Result<PathBuf, RuntimeInstallError> {
+) -> Result<(), RuntimeInstallError> {
     let failed = |problem: String| RuntimeInstallError::Download { url: url.into(), problem };
-    let agent: ureq::Agent = ureq::Agent::config_builder()
+    let agent: Agent = Agent::config_builder()
         .timeout_global(Some(deadline))
         .timeout_connect(Some(Duration::from_secs(20)))
         .tls_config(TlsConfig::builder().root_certs(roots()).build())
         .build()
         .into();
-    let response = agent.get(url).call().map_err(|error| failed(error.to_string()))?;
-    let total = response.body().content_length();
+    let (response, mut bytes) = ask(&agent, url, partial).map_err(|error| failed(error.to_string()))?;
+    let mut file = if bytes > 0 {
+        fs::OpenOptions::new().append(true).open(&partial.archive)?
+    } else {
+        partial.discard()?;
+        if let Some(tag) = tag(&response) {
+            fs::write(&partial.tag, tag)?;
+        }
+        fs::File::create(&partial.archive)?
+    };
+    let total = response.body().content_length().map(|rest| bytes + rest);
     let mut body = response.into_body().into_reader();
-    let path = dir.join("archive");
-    let mut file = fs::File::create(&path)?;
     let mut chunk = vec![0; CHUNK];
-    let (mut bytes, mut told) = (0, Instant::now());
+    let mut told = Instant::now();
     loop {
         let count = body.read(&mut chunk).map_err(|error| failed(error.to_string()))?;
         if count == 0 {
-            return Ok(path);
+            break;
         }
         file.write_all(&chunk[..count])?;
         bytes += count as u64;
@@ -45,6 +89,34 @@ pub(crate) fn fetch(
             events(InstallEvent::Fetched { bytes, total });
         }
     }
+    match total {
+        Some(total) if bytes < total => Err(failed(format!("it ended after {bytes} of {total} bytes"))),
+        _ => Ok(()),
+    }
+}
+
+/// Asks for what is missing; the answer, and how many bytes come before it. A server that has another
+/// content by now, or knows no parts, sends the whole.
+fn ask(agent: &Agent, url: &str, partial: &Partial) -> Result<(Response<Body>, u64), ureq::Error> {
+    let Some((length, tag)) = partial.have() else { return Ok((agent.get(url).call()?, 0)) };
+    let asked = agent
+        .get(url)
+        .header(header::RANGE, format!("bytes={length}-"))
+        .header(header::IF_RANGE, tag)
+        .call();
+    match asked {
+        Ok(response) if response.status() == StatusCode::PARTIAL_CONTENT => Ok((response, length)),
+        Ok(response) => Ok((response, 0)),
+        // There is nothing after what is there: it may be whole or not, and only the whole tells.
+        Err(ureq::Error::StatusCode(416)) => Ok((agent.get(url).call()?, 0)),
+        Err(error) => Err(error),
+    }
+}
+
+/// A word that changes with the content. A weak tag says too little for joining two parts.
+fn tag(response: &Response<Body>) -> Option<&str> {
+    let value = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    value(header::ETAG).filter(|tag| !tag.starts_with("W/")).or_else(|| value(header::LAST_MODIFIED))
 }
 
 /// The machine's own certificates; the built-in list where there are none.

@@ -11,12 +11,14 @@
 //! ```
 //!
 //! Rules: the pins hold whatever the source; a folder with the version's name is complete; no record
-//! means "look again". So a kill at any moment costs at most another installation.
+//! means "look again". So a kill at any moment costs at most another installation. An older version stays
+//! until the pinned one has started a sandbox, and for as long as something runs from it.
 
 mod archive;
 mod child;
 mod download;
 mod error;
+mod installation;
 mod pins;
 mod pip;
 mod place;
@@ -27,7 +29,10 @@ use std::path::PathBuf;
 use sandbox_state::{Layout, Lock, LockMode, MsbFiles, make_private_dir};
 
 pub use error::RuntimeInstallError;
+pub(crate) use installation::{is_run_from, retire_others};
+pub use installation::{Found, Installation, installation, uninstall};
 use pins::Pins;
+pub use pins::VERSION;
 use place::Staged;
 pub use source::RuntimeSource;
 

@@ -2,6 +2,9 @@ use std::path::Path;
 
 use super::{Installed, RuntimeInstallError};
 
+/// The pinned version of microsandbox.
+pub const VERSION: &str = "0.7.11";
+
 /// The kernel library's file, and the names that link to it.
 pub(crate) const LIBKRUNFW: &str = "libkrunfw.so.5.6.1";
 pub(crate) const LIBKRUNFW_LINKS: [&str; 2] = ["libkrunfw.so.5", "libkrunfw.so"];
@@ -38,7 +41,7 @@ impl Pins {
             return Err(RuntimeInstallError::NoPins { arch: arch.into() });
         }
         Ok(Self {
-            version: "0.7.11",
+            version: VERSION,
             arch: "x86_64",
             files: [
                 Pin {

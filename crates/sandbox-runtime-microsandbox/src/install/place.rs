@@ -14,7 +14,7 @@ use super::RuntimeInstallError;
 use super::pins::{LIBKRUNFW_LINKS, Pin, Pins};
 
 /// Begins the name of every folder that is not in place yet, or no longer.
-const STAGED: &str = ".new-";
+pub(crate) const STAGED: &str = ".new-";
 
 /// What was verified. A file that still looks like this is not read again.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,11 @@ impl Staged {
         let dir = tempfile::Builder::new().prefix(STAGED).tempdir_in(&home.dir)?;
         fs::create_dir(dir.path().join("version"))?;
         Ok(Self { dir })
+    }
+
+    /// The folder around, where things stay when this value goes.
+    pub fn home(&self) -> &Path {
+        self.dir.path().parent().unwrap_or(Path::new("/"))
     }
 
     /// An empty folder for downloads, removed with this value.

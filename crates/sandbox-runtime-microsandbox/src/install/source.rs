@@ -14,7 +14,7 @@ use super::{Events, InstallEvent, RuntimeInstallError, archive, download, pip};
 pub struct RuntimeSource {
     /// A folder or an archive (wheel, zip, tar.gz). When set, nothing else is asked.
     pub path: Option<PathBuf>,
-    /// An archive's address; `{version}` and `{arch}` (`x86_64`) stand for the pinned ones.
+    /// An archive's address, asked before pip; `{version}` and `{arch}` (`x86_64`) stand for the pinned ones.
     pub url: Option<String>,
     /// Whether the user's own pip may fetch the Python package that carries both files.
     pub pip: bool,
@@ -45,8 +45,15 @@ impl RuntimeSource {
         if let Some(template) = &self.url {
             let url = template.replace("{version}", pins.version).replace("{arch}", pins.arch);
             events(InstallEvent::Asking { source: url.clone() });
-            let fetched = download::fetch(&url, &staged.fetched()?, deadline, events);
-            match fetched.and_then(|archive| take_from(&archive, pins, staged).map_err(|e| named(e, &url))) {
+            let partial = download::Partial::of(&url, staged.home());
+            let fetched = download::fetch(&url, &partial, deadline, events);
+            let taken = fetched.and_then(|()| {
+                let taken = take_from(&partial.archive, pins, staged).map_err(|error| named(error, &url));
+                // It was whole: right or wrong, nothing is to be added to it.
+                partial.discard()?;
+                taken
+            });
+            match taken {
                 Ok(()) => return Ok(()),
                 Err(error) => attempts.push(failed(url, error, events)),
             }

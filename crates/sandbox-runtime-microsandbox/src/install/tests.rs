@@ -263,6 +263,87 @@ fn an_address_is_fetched_and_a_failure_of_all_sources_lists_them() {
     assert!(server.join().unwrap()[1].starts_with("GET /v1.2.3/x86_64.whl "));
 }
 
+/// Answers one request after the other: the head that came, then what to send.
+fn serve(answers: Vec<Vec<u8>>) -> (u16, std::thread::JoinHandle<Vec<String>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let serve = |answer: Vec<u8>| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = std::io::BufReader::new(stream.try_clone().unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(std::io::BufRead::read_line(&mut reader, &mut head).unwrap() > 0);
+            }
+            stream.write_all(&answer).unwrap();
+            head.to_ascii_lowercase()
+        };
+        answers.into_iter().map(serve).collect()
+    });
+    (port, server)
+}
+
+fn answer(status: &str, headers: &str, length: usize, body: &[u8]) -> Vec<u8> {
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn a_fetch_that_broke_goes_on_where_it_ended() {
+    let fixture = Fixture::new();
+    let body = fs::read(fixture.wheel()).unwrap();
+    let (half, tag) = (body.len() / 2, "ETag: \"one\"\r\n");
+    let (port, server) = serve(vec![
+        answer("200 OK", tag, body.len(), &body[..half]),
+        answer("206 Partial Content", tag, body.len() - half, &body[half..]),
+    ]);
+    let source = RuntimeSource { url: Some(format!("http://127.0.0.1:{port}/a.whl")), ..no_source() };
+    let text = fixture.ensure(&source).0.unwrap_err().to_string();
+    assert!(text.contains("/a.whl cannot be fetched"), "{text}");
+    fixture.ensure(&source).0.unwrap();
+    fixture.assert_whole();
+    let heads = server.join().unwrap();
+    assert!(!heads[0].contains("range:"), "{}", heads[0]);
+    assert!(heads[1].contains(&format!("range: bytes={half}-\r\n")), "{}", heads[1]);
+    assert!(heads[1].contains("if-range: \"one\"\r\n"), "{}", heads[1]);
+}
+
+#[test]
+fn another_content_under_the_same_address_is_fetched_whole() {
+    let fixture = Fixture::new();
+    let body = fs::read(fixture.wheel()).unwrap();
+    let old = noise(body.len(), 9);
+    let (port, server) = serve(vec![
+        answer("200 OK", "ETag: \"one\"\r\n", old.len(), &old[..5000]),
+        answer("200 OK", "ETag: \"two\"\r\n", body.len(), &body),
+    ]);
+    let source = RuntimeSource { url: Some(format!("http://127.0.0.1:{port}/a.whl")), ..no_source() };
+    fixture.ensure(&source).0.unwrap_err();
+    fixture.ensure(&source).0.unwrap();
+    fixture.assert_whole();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_whole_archive_that_is_wrong_is_not_gone_on_with() {
+    let fixture = Fixture::new();
+    let body = fs::read(fixture.wheel()).unwrap();
+    let mut corrupt = body.clone();
+    let middle = corrupt.len() / 2;
+    corrupt[middle] ^= 1;
+    let tag = "ETag: \"one\"\r\n";
+    let (port, server) = serve(vec![
+        answer("200 OK", tag, corrupt.len(), &corrupt),
+        answer("200 OK", tag, body.len(), &body),
+    ]);
+    let source = RuntimeSource { url: Some(format!("http://127.0.0.1:{port}/a.whl")), ..no_source() };
+    fixture.ensure(&source).0.unwrap_err();
+    fixture.ensure(&source).0.unwrap();
+    fixture.assert_whole();
+    assert!(!server.join().unwrap()[1].contains("range:"));
+}
+
 #[test]
 fn calls_at_once_install_once() {
     let fixture = Fixture::new();

@@ -1,0 +1,110 @@
+//! The drivers, with what each needs from this program.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ipnetwork::IpNetwork;
+use sandbox_config::{QemuAccel, Settings};
+use sandbox_model::NetworkPolicy;
+use sandbox_runtime::RuntimeError;
+use sandbox_runtime_microsandbox::{
+    ADDRESS_POOLS, InstallEvent, Installed, MsbOptions, MsbRuntime, RuntimeSource,
+};
+use sandbox_runtime_qemu::{
+    AccelChoice, KernelSource, QemuOptions, QemuRuntime, check_kernel, guest_program, wrapped_kernel,
+};
+use sandbox_state::Layout;
+
+use super::choice::Outcome;
+use crate::report::{Console, Lines};
+
+/// A first boot takes a second or two, and ten times that where KVM is itself emulated.
+const FIRST_BOOT: Duration = Duration::from_secs(60);
+
+pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> QemuRuntime {
+    let lines = console.notices();
+    let options = QemuOptions {
+        program: program.into(),
+        kernel: kernel(layout.clone(), settings, console.notices()),
+        accel: match settings.qemu_accel.value {
+            QemuAccel::Auto => AccelChoice::Auto,
+            QemuAccel::Kvm => AccelChoice::Kvm,
+            QemuAccel::Tcg => AccelChoice::Tcg,
+        },
+        notice: Box::new(move |text| lines.write(text)),
+    };
+    QemuRuntime::new(layout, options)
+}
+
+pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> MsbRuntime {
+    let (source, lines, place) = (source(settings), console.notices(), layout.clone());
+    let options = MsbOptions {
+        msb: Box::new(move || Ok(installed(&place, &source, &lines)?.msb)),
+        guest_program: guest_program(),
+        network_rules,
+    };
+    MsbRuntime::new(layout, options)
+}
+
+/// Where the private runtime is installed from.
+pub fn source(settings: &Settings) -> RuntimeSource {
+    RuntimeSource { path: settings.msb_archive.value.clone(), ..RuntimeSource::default() }
+}
+
+/// Boots a smallest sandbox on microsandbox, and removes it.
+pub fn first_boot(layout: &Layout, source: &RuntimeSource, lines: &Lines) -> Result<Outcome, RuntimeError> {
+    let installed = installed(layout, source, lines)?;
+    Ok(match sandbox_runtime_microsandbox::first_boot(layout, &installed, FIRST_BOOT)? {
+        Ok(()) => Outcome::Works,
+        Err(problem) => Outcome::Fails(problem),
+    })
+}
+
+fn network_rules(policy: &NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError> {
+    let [v4, v6] = ADDRESS_POOLS.map(|pool| {
+        pool.parse::<IpNetwork>().map_err(|error| failed("an address pool of the runtime", error))
+    });
+    sandbox_network::rule_tokens(policy, [v4?, v6?]).map_err(|error| failed("the network settings", error))
+}
+
+/// The guest kernel: the one that the settings name, or that of the private runtime, which is installed
+/// where it is missing.
+fn kernel(layout: Layout, settings: &Settings, lines: Lines) -> KernelSource {
+    if let Some(path) = settings.qemu_kernel.value.clone() {
+        return Box::new(move || {
+            check_kernel(&path).map_err(|error| failed("the kernel that `qemu.kernel` names", error))?;
+            Ok(path.clone())
+        });
+    }
+    let source = source(settings);
+    Box::new(move || {
+        let libkrunfw = installed(&layout, &source, &lines)?.libkrunfw;
+        wrapped_kernel(&libkrunfw, &layout.qemu().boot_files())
+            .map_err(|error| failed("the guest kernel could not be prepared", error))
+    })
+}
+
+/// The private runtime, installed where it is missing.
+pub fn installed(layout: &Layout, source: &RuntimeSource, lines: &Lines) -> Result<Installed, RuntimeError> {
+    let mut told = false;
+    sandbox_runtime_microsandbox::ensure(layout, source, &mut |event| {
+        let text = match event {
+            InstallEvent::Waiting { holder } => format!("waiting for {holder} to install the runtime"),
+            InstallEvent::Damaged { problem } => format!("the runtime is installed again: {problem}"),
+            InstallEvent::Asking { source } => format!("installing the runtime: {source} …"),
+            InstallEvent::Fetched { total: Some(total), .. } if !told => {
+                told = true;
+                format!("fetching {} MB …", total / 1_000_000)
+            }
+            InstallEvent::Fetched { .. } => return,
+            InstallEvent::Failed { source, problem } => format!("{source}: {problem}"),
+            InstallEvent::Installed { version } => format!("the runtime {version} is installed"),
+        };
+        lines.write(&text);
+    })
+    .map_err(|error| failed("the private runtime could not be had", error))
+}
+
+fn failed(context: &str, error: impl std::error::Error + Send + Sync + 'static) -> RuntimeError {
+    RuntimeError::Other { context: context.into(), source: Some(Box::new(error)) }
+}

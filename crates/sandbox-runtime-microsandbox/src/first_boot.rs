@@ -1,0 +1,135 @@
+//! Whether this computer can run microsandbox at all. A device that opens proves nothing: only a guest that
+//! answers does.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fs_err as fs;
+use sandbox_model::Digest;
+use sandbox_runtime::RuntimeError;
+use sandbox_state::{Layout, MsbFiles, make_private_dir};
+use sha2::Digest as _;
+
+use crate::call::{ASK, Msb, problem};
+use crate::command;
+use crate::error::from_state;
+use crate::files::Files;
+use crate::install::Installed;
+
+/// How much of the machine's log goes into the answer.
+const LOG_TAIL: usize = 600;
+
+/// Boots a smallest sandbox in a home of its own, powers it off, and leaves nothing. `Ok(Err(…))` is a boot
+/// that failed, or took longer than `deadline`, and why; any other error proves nothing.
+///
+/// The caller sees to it that only one runs at a time.
+pub fn first_boot(
+    layout: &Layout,
+    installed: &Installed,
+    deadline: Duration,
+) -> Result<Result<(), String>, RuntimeError> {
+    let home = Home::new(layout, installed)?;
+    let msb = Msb::new(installed.msb.clone(), &home.files);
+    let (digest, archive) = smallest_image()?;
+    let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), ASK)?;
+    if said.code != Some(0) {
+        let problem = problem(&said.stderr);
+        return Err(RuntimeError::other(format!("its smallest image could not be loaded: {problem}")));
+    }
+    let began = Instant::now();
+    let outcome = match msb.try_run(&command::trial(&digest), deadline) {
+        Ok(said) if said.code == Some(0) => Ok(()),
+        Ok(said) => Err(format!("a first boot failed: {}", with_log(problem(&said.stderr), &home))),
+        Err(_) if began.elapsed() >= deadline => {
+            Err(format!("a first boot was not done after {} seconds", deadline.as_secs()))
+        }
+        Err(error) => return Err(error),
+    };
+    // It may be up, half up, or gone.
+    msb.try_run(&command::end_trial(), ASK)?;
+    Ok(outcome)
+}
+
+/// The first line that tells something, with the last words of the machine.
+fn with_log(problem: String, home: &Home) -> String {
+    let log = home.dir.join("sandboxes").join(command::TRIAL).join("logs/runtime.log");
+    let log = fs::read(log).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL)..]).into_owned();
+    match tail.lines().rev().find(|line| line.contains("ERROR") || line.contains("error")) {
+        Some(line) => format!("{problem}; {}", line.trim()),
+        None => problem,
+    }
+}
+
+/// A home that goes with this value.
+struct Home {
+    dir: PathBuf,
+    files: Files,
+}
+
+impl Home {
+    fn new(layout: &Layout, installed: &Installed) -> Result<Self, RuntimeError> {
+        let dir = layout.msb().join("trial");
+        let home = Self { files: Files { home: MsbFiles { dir: dir.clone() } }, dir };
+        // What a killed trial left.
+        home.clear()?;
+        make_private_dir(&home.dir).map_err(from_state)?;
+        for (name, file) in [("bin", &installed.msb), ("lib", &installed.libkrunfw)] {
+            let folder = file.parent().unwrap_or(Path::new("/"));
+            std::os::unix::fs::symlink(folder, home.dir.join(name))?;
+        }
+        Ok(home)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // The next trial clears what is left.
+        let _ = self.clear();
+    }
+}
+
+/// A docker archive of folders and nothing else: the guest's first process comes with the runtime.
+fn smallest_image() -> io::Result<(Digest, Vec<u8>)> {
+    let mut layer = tar::Builder::new(Vec::new());
+    for folder in ["dev/", "etc/", "proc/", "run/", "sys/", "tmp/"] {
+        append(&mut layer, folder, &[])?;
+    }
+    append(&mut layer, "etc/passwd", b"root:x:0:0:root:/:/bin/sh\n")?;
+    let layer = layer.into_inner()?;
+    let config = serde_json::to_vec(&serde_json::json!({
+        "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
+        "os": "linux",
+        "config": {},
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hash(&layer))] },
+        "history": [],
+    }))?;
+    let id = hash(&config);
+    let manifest = serde_json::json!([{ "Config": "config.json", "RepoTags": [], "Layers": ["layer.tar"] }]);
+    let mut archive = tar::Builder::new(Vec::new());
+    append(&mut archive, "config.json", &config)?;
+    append(&mut archive, "layer.tar", &layer)?;
+    append(&mut archive, "manifest.json", &serde_json::to_vec(&manifest)?)?;
+    Ok((id.parse().map_err(io::Error::other)?, archive.into_inner()?))
+}
+
+fn append<W: Write>(to: &mut tar::Builder<W>, path: &str, content: &[u8]) -> io::Result<()> {
+    let folder = path.ends_with('/');
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(if folder { tar::EntryType::Directory } else { tar::EntryType::Regular });
+    header.set_size(content.len() as u64);
+    header.set_mode(if folder { 0o755 } else { 0o644 });
+    to.append_data(&mut header, path, content)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex::encode(sha2::Sha256::digest(bytes))
+}
