@@ -115,8 +115,19 @@ pub const TRIAL: &str = "trial";
 pub fn trial(digest: &Digest) -> Vec<String> {
     let image = content_reference(digest);
     words(&[
-        "create", "-q", "--replace", "--pull", "never", "--name", TRIAL, "--cpus", "1", "--memory", "256M",
-        "--no-net", &image,
+        "create",
+        "-q",
+        "--replace",
+        "--pull",
+        "never",
+        "--name",
+        TRIAL,
+        "--cpus",
+        "1",
+        "--memory",
+        "256M",
+        "--no-net",
+        &image,
     ])
 }
 

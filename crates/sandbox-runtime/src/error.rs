@@ -26,7 +26,9 @@ pub enum RuntimeError {
     Lost(SandboxName),
     #[error("the sandbox runs under version {running} of this program, which speaks another protocol")]
     OtherVersion { running: String },
-    #[error("the records of {runtime} were written by a newer version of it than {version}, which is used here")]
+    #[error(
+        "the records of {runtime} were written by a newer version of it than {version}, which is used here"
+    )]
     NewerRecords { runtime: &'static str, version: &'static str },
     #[error("`{program}` is not installed or not usable: {problem}")]
     MissingProgram { program: String, problem: String },

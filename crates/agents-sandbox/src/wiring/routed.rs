@@ -65,7 +65,8 @@ impl Routed {
                 driver.inspect(name).ok().flatten().map_or(Status::Created, |info| info.status)
             };
             let of = |wanted: &dyn Fn(&Status) -> bool| holders.iter().find(|driver| wanted(&status(driver)));
-            let meant = of(&|status| !status.is_at_rest()).or_else(|| of(&|status| *status != Status::Created));
+            let meant =
+                of(&|status| !status.is_at_rest()).or_else(|| of(&|status| *status != Status::Created));
             return Ok(meant.or_else(|| holders.first()).copied());
         }
         Ok(holders.pop())
@@ -199,7 +200,9 @@ impl Runtime for Routed {
     }
 
     fn remove(&self, name: &SandboxName) -> Result<()> {
-        self.drivers.iter().try_for_each(|driver| if driver.has(name)? { driver.remove(name) } else { Ok(()) })
+        self.drivers
+            .iter()
+            .try_for_each(|driver| if driver.has(name)? { driver.remove(name) } else { Ok(()) })
     }
 
     fn update(&self, spec: &SandboxSpec) -> Result<()> {

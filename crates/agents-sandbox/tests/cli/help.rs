@@ -27,6 +27,10 @@ const COMMANDS: &[&[&str]] = &[
     &["image", "build"],
     &["config"],
     &["config", "show"],
+    &["runtime"],
+    &["runtime", "status"],
+    &["runtime", "install"],
+    &["runtime", "remove"],
     &["doctor"],
     &["tree"],
     &["completion"],
@@ -82,6 +86,7 @@ fn the_first_page() {
       sandbox     Everything that works on sandboxes [alias: sb]
       image       Everything that works on images [alias: img]
       config      Everything that works on settings [alias: cfg]
+      runtime     Everything that works on what runs sandboxes
       doctor      Check that this computer has all that is needed
       tree        Print all commands and flags as a tree
       completion  Print a script that completes this command line in a shell
@@ -176,6 +181,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── sandbox                               Everything that works on sandboxes (alias: sb)
     ├── image                                 Everything that works on images (alias: img)
     ├── config                                Everything that works on settings (alias: cfg)
+    ├── runtime                               Everything that works on what runs sandboxes
     ├── doctor                                Check that this computer has all that is needed
     ├── tree                                  Print all commands and flags as a tree
     ├── completion                            Print a script that completes this command line in a shell

@@ -99,11 +99,8 @@ pub(crate) fn fetch(
 /// content by now, or knows no parts, sends the whole.
 fn ask(agent: &Agent, url: &str, partial: &Partial) -> Result<(Response<Body>, u64), ureq::Error> {
     let Some((length, tag)) = partial.have() else { return Ok((agent.get(url).call()?, 0)) };
-    let asked = agent
-        .get(url)
-        .header(header::RANGE, format!("bytes={length}-"))
-        .header(header::IF_RANGE, tag)
-        .call();
+    let asked =
+        agent.get(url).header(header::RANGE, format!("bytes={length}-")).header(header::IF_RANGE, tag).call();
     match asked {
         Ok(response) if response.status() == StatusCode::PARTIAL_CONTENT => Ok((response, length)),
         Ok(response) => Ok((response, 0)),

@@ -29,8 +29,8 @@ use std::path::PathBuf;
 use sandbox_state::{Layout, Lock, LockMode, MsbFiles, make_private_dir};
 
 pub use error::RuntimeInstallError;
-pub(crate) use installation::{is_run_from, retire_others};
 pub use installation::{Found, Installation, installation, uninstall};
+pub(crate) use installation::{is_run_from, retire_others};
 use pins::Pins;
 pub use pins::VERSION;
 use place::Staged;

@@ -284,8 +284,7 @@ fn serve(answers: Vec<Vec<u8>>) -> (u16, std::thread::JoinHandle<Vec<String>>) {
 }
 
 fn answer(status: &str, headers: &str, length: usize, body: &[u8]) -> Vec<u8> {
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n");
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
@@ -333,10 +332,8 @@ fn a_whole_archive_that_is_wrong_is_not_gone_on_with() {
     let middle = corrupt.len() / 2;
     corrupt[middle] ^= 1;
     let tag = "ETag: \"one\"\r\n";
-    let (port, server) = serve(vec![
-        answer("200 OK", tag, corrupt.len(), &corrupt),
-        answer("200 OK", tag, body.len(), &body),
-    ]);
+    let (port, server) =
+        serve(vec![answer("200 OK", tag, corrupt.len(), &corrupt), answer("200 OK", tag, body.len(), &body)]);
     let source = RuntimeSource { url: Some(format!("http://127.0.0.1:{port}/a.whl")), ..no_source() };
     fixture.ensure(&source).0.unwrap_err();
     fixture.ensure(&source).0.unwrap();

@@ -44,7 +44,8 @@ pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
     }
     let home = layout.msb();
     if args.dry_run {
-        let more = if sandboxes.is_empty() { String::new() } else { format!(" and {}", sandboxes.join(", ")) };
+        let more =
+            if sandboxes.is_empty() { String::new() } else { format!(" and {}", sandboxes.join(", ")) };
         app.console.info(&format!("would remove {}{more}", home.display()));
         return Ok(Exit::SUCCESS);
     }
