@@ -59,7 +59,7 @@ pub fn boot(
         write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
         create.clone()
     };
-    let outcome = match msb.try_run(&line, WORK) {
+    let outcome = match msb.try_boot(&line, WORK) {
         Ok(said) if said.code == Some(0) => Ok(()),
         Ok(said) => Err(problem(&said.stderr)),
         Err(error) => Err(error.to_string()),

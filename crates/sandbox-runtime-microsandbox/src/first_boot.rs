@@ -38,7 +38,7 @@ pub fn first_boot(
         return Err(RuntimeError::other(format!("its smallest image could not be loaded: {problem}")));
     }
     let began = Instant::now();
-    let outcome = match msb.try_run(&command::trial(&digest), deadline) {
+    let outcome = match msb.try_boot(&command::trial(&digest), deadline) {
         Ok(said) if said.code == Some(0) => Ok(()),
         Ok(said) => Err(format!("a first boot failed: {}", with_log(problem(&said.stderr), &home))),
         Err(_) if began.elapsed() >= deadline => {

@@ -97,10 +97,14 @@ pub fn decide(setting: RuntimeChoice, hint: &KvmHint, outcome: Option<&Outcome>)
     match (setting, hint, outcome) {
         (RuntimeChoice::Qemu, ..) => Decision::Take(Qemu, Why::Set),
         (RuntimeChoice::Microsandbox, ..) => Decision::Take(Microsandbox, Why::Set),
-        (RuntimeChoice::Auto, KvmHint::No(why), _) => Decision::Take(Qemu, Why::Not(why.clone())),
-        (_, KvmHint::Plausible, None) => Decision::TryMicrosandbox,
-        (_, _, Some(Outcome::Works)) => Decision::Take(Microsandbox, Why::Proven),
-        (_, _, Some(Outcome::Fails(why))) => Decision::Take(Qemu, Why::Not(why.clone())),
+        (RuntimeChoice::Auto, KvmHint::No(why), _)
+        | (RuntimeChoice::Auto, KvmHint::Plausible, Some(Outcome::Fails(why))) => {
+            Decision::Take(Qemu, Why::Not(why.clone()))
+        }
+        (RuntimeChoice::Auto, KvmHint::Plausible, None) => Decision::TryMicrosandbox,
+        (RuntimeChoice::Auto, KvmHint::Plausible, Some(Outcome::Works)) => {
+            Decision::Take(Microsandbox, Why::Proven)
+        }
     }
 }
 

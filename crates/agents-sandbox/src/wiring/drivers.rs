@@ -19,7 +19,7 @@ use super::choice::Outcome;
 use crate::report::{Console, Lines};
 
 /// A first boot takes a second or two, and ten times that where KVM is itself emulated.
-const FIRST_BOOT: Duration = Duration::from_secs(60);
+const FIRST_BOOT: Duration = Duration::from_mins(1);
 
 pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> QemuRuntime {
     let lines = console.notices();

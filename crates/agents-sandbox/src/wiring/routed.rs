@@ -41,14 +41,11 @@ impl Routed {
     }
 
     fn chosen(&self) -> Result<&Arc<dyn Runtime>> {
-        let place = match self.chosen.get() {
-            Some(place) => *place,
-            None => {
-                let place = (self.choose)()?;
-                *self.chosen.get_or_init(|| place)
-            }
-        };
-        Ok(&self.drivers[place])
+        if let Some(place) = self.chosen.get() {
+            return Ok(&self.drivers[*place]);
+        }
+        let place = (self.choose)()?;
+        Ok(&self.drivers[*self.chosen.get_or_init(|| place)])
     }
 
     /// Whoever has a record of that name. A move that was interrupted leaves two: the one that runs, or has

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -69,9 +70,9 @@ impl Fixture {
                 guest_uid: 1000,
                 guest_gid: 1000,
             },
-            env: Default::default(),
+            env: BTreeMap::new(),
             network: NetworkPolicy::default(),
-            labels: Default::default(),
+            labels: BTreeMap::new(),
             idle_timeout: Duration::from_mins(5),
         }
     }
