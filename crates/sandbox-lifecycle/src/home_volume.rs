@@ -204,7 +204,9 @@ fn make_file_system(home: &Path, file: &Path, (uid, gid): (u32, u32)) -> Result<
     command.args(["-q", "-F", "-t", "ext4", "-m", "0", "-J", "size=64", "-L", "home", "-E"]);
     command.arg(format!("root_owner={uid}:{gid},lazy_itable_init=1,lazy_journal_init=1"));
     command.arg("-d").arg(home).arg(file).arg(CAPACITY);
-    run(&mut command, file)
+    run(&mut command, file)?;
+    // A folder that no home has; a repair of the file system makes it again where it needs one.
+    run(Command::new(find("debugfs")?).args(["-w", "-R", "rmdir lost+found"]).arg(file), file)
 }
 
 /// Sets owners inside the file system, for a caller whose own ids are not `dev`'s.
@@ -282,6 +284,10 @@ mod tests {
         if foreign {
             change_owners(&home, &file, owner).unwrap();
         }
+        let listed =
+            Command::new(find("debugfs").unwrap()).args(["-R", "ls -p /"]).arg(&file).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        assert!(listed.contains("/a folder/") && !listed.contains("lost+found"), "{listed}");
         for path in ["/", "/a folder", "/a folder/x", "/link"] {
             assert_eq!(owners(&file, path), "4711:4712", "{path}");
         }

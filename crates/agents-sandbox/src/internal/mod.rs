@@ -46,8 +46,8 @@ fn machine(arguments: &[OsString]) -> Ended {
     sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
 }
 
-/// Its log is set up by nobody: it forks and gives up its rights, and what matters it says when it ends.
 fn share(arguments: &[OsString]) -> Ended {
+    log::share();
     let listener = UnixListener::from(descriptor(arguments, "--listener-fd")?);
     let config: ShareConfig = configuration()?;
     sandbox_share::serve(config, listener).map_err(told)
