@@ -50,6 +50,7 @@ impl App {
         if self.typed.log_level.is_none() {
             self.console.set_level(settings.log_level.value.into());
         }
+        self.console.set_yes(settings.yes.value);
         self.out.set_quiet(self.typed.quiet || settings.quiet.value);
     }
 

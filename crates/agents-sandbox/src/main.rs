@@ -8,11 +8,13 @@ mod doctor;
 mod error;
 mod exit;
 mod internal;
+mod limits;
 mod program;
 mod project;
 mod report;
 mod settings;
 mod terminal;
+mod upgrade;
 mod wiring;
 
 fn main() -> std::process::ExitCode {

@@ -14,6 +14,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     if let Some(exit) = internal::run(&words) {
         return exit;
     }
+    sandbox_state::crash::arm();
     match commands::parse(words) {
         Ok(typed) => run(&typed),
         Err(error) => {

@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use sandbox_config::{Flags, Inputs, Loaded, ProjectLayer, Settings, load};
+use sandbox_config::{Flags, Inputs, Loaded, Origin, ProjectLayer, Settings, load};
 use sandbox_lifecycle::{BuildRequest, ImageSettings, Project, SandboxSettings, Target, UpRequest};
 use sandbox_model::{NetworkPolicy, Resources};
 
@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::approval::Reviewed;
 use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
+use crate::limits;
 use crate::project;
 
 /// The project in the current folder, and the settings that hold there.
@@ -47,6 +48,12 @@ impl Meant {
         Ok(Self { project, settings, layer })
     }
 
+    /// Whether what holds of a setting is what the project's own file says.
+    pub fn is_the_projects(&self, origin: impl Fn(&Settings) -> &Origin) -> bool {
+        let said = self.layer.as_ref().map(|layer| origin(&layer.settings));
+        said.is_some_and(|said| *said != Origin::Default && said == origin(&self.settings))
+    }
+
     pub fn target(&self) -> Target {
         Target { checkout: self.project.checkout.clone(), agent: self.settings.agent.value }
     }
@@ -57,6 +64,7 @@ impl Meant {
         verb: &'static str,
         reviewed: &Reviewed,
     ) -> Result<UpRequest, CommandError> {
+        limits::check(&self.settings, limits::Host::here())?;
         let build = self.build_request(args.image.rebuild, args.image.agent_version.clone(), reviewed)?;
         Ok(UpRequest {
             project: build.project,
@@ -128,7 +136,7 @@ fn image(settings: &Settings, reviewed: &Reviewed) -> Result<ImageSettings, Comm
 }
 
 /// One word in two vocabularies: that of the settings, and that of the room that does it.
-fn same<T: FromStr>(word: impl Display) -> Result<T, CommandError>
+pub fn same<T: FromStr>(word: impl Display) -> Result<T, CommandError>
 where
     T::Err: Error + 'static,
 {

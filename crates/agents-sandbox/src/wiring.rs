@@ -19,6 +19,7 @@ use sandbox_state::Layout;
 
 use crate::app::App;
 use crate::commands::args::LogLevel;
+use crate::doctor::{self, Finding};
 use crate::error::CommandError;
 use crate::report::Console;
 use choice::{Driver, Host};
@@ -71,6 +72,18 @@ fn routed(layout: &Layout, program: &Path, settings: &Settings, console: &Consol
     };
     Routed::new(drivers, Box::new(choose), Box::new(move |text| told.write(text)))
 }
+
+/// What this computer has of what its runtime needs.
+pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
+    #[cfg(debug_assertions)]
+    if fake::is_wanted() {
+        return fake::findings();
+    }
+    doctor::examine(layout, settings)
+}
+
+/// Writes what is at an https address into a file.
+pub use sandbox_runtime_microsandbox::download;
 
 /// Where runner images come from.
 pub fn images() -> Arc<dyn Images> {

@@ -28,6 +28,8 @@ pub struct Flags {
     /// `on`, `off`, `desktop` or `audio`.
     pub notify: Option<String>,
     pub older_than: Option<String>,
+    /// `upgrade --from`.
+    pub upgrade_source: Option<String>,
 }
 
 impl Flags {
@@ -47,6 +49,7 @@ impl Flags {
             ("network.profile", self.network.clone()),
             ("network.dns-servers", (!self.dns.is_empty()).then(|| self.dns.join(","))),
             ("manual-prune-age", self.older_than.clone()),
+            ("upgrade.source", self.upgrade_source.clone()),
             (DIND, bool(self.dind)),
             ("docker", bool(self.docker)),
         ]

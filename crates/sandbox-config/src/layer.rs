@@ -5,7 +5,7 @@ use crate::tree::{Node, Pair, Tree};
 
 /// What only the user can say, never a file that whoever works in a sandbox can write: which code runs on
 /// the host and below the guest, and that the user agrees.
-pub(crate) const USERS_OWN: [&str; 3] = ["msb.archive", "qemu.kernel", "yes"];
+pub(crate) const USERS_OWN: [&str; 4] = ["msb.archive", "qemu.kernel", "upgrade.source", "yes"];
 
 /// Applies a document to the settings of the layers below it. Returns the keys that it sets. Keys in
 /// `barred` are refused.

@@ -169,6 +169,25 @@ pub fn path(node: &Node, folders: &Folders) -> Result<Option<PathBuf>, Refusal> 
     if text.is_empty() { Ok(None) } else { folders.path(text, &node.span).map(Some) }
 }
 
+/// A folder, or the address of one; over a network only encrypted.
+pub fn release_source(node: &Node, folders: &Folders) -> Result<Option<String>, Refusal> {
+    let text = node.scalar().ok_or_else(|| expected(node, "a folder or an https address"))?.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.starts_with("https://") {
+        return Ok(Some(text.trim_end_matches('/').into()));
+    }
+    if text.contains("://") {
+        let refusal =
+            Refusal::new(node.span.clone(), format!("`{text}` is neither a folder nor an https address"));
+        return Err(refusal.help("write https://… or the path of a folder"));
+    }
+    let path = folders.path(text, &node.span)?;
+    let path = path.into_os_string().into_string();
+    path.map(Some).map_err(|_| Refusal::new(node.span.clone(), "the path is not UTF-8".to_string()))
+}
+
 pub fn image_base(node: &Node, _: &Folders) -> Result<ImageBase, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "an image"))?;
     text.trim().parse().map_err(|reason: String| {

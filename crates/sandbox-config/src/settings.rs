@@ -168,6 +168,8 @@ settings! {
     manual_prune_age: Duration = Duration::from_secs(7 * DAY); "manual-prune-age", read::duration, true, Some("--older-than");
     /// What a newer version of this program leads to.
     upgrade_mode: UpgradeMode = UpgradeMode::Prompt; "upgrade.mode", read::word, true, None;
+    /// Where releases of this program are: a folder, or the https address of one.
+    upgrade_source: Option<String> = None; "upgrade.source", read::release_source, true, Some("--from");
     /// How often newer versions are looked for.
     upgrade_interval: Duration = Duration::from_secs(DAY); "upgrade.interval", read::interval, true, None;
     /// Notify on the desktop.

@@ -58,6 +58,12 @@ impl Show for Option<ByteSize> {
     }
 }
 
+impl Show for Option<String> {
+    fn show(&self) -> String {
+        self.clone().unwrap_or_default()
+    }
+}
+
 impl Show for Option<PathBuf> {
     fn show(&self) -> String {
         self.as_ref().map(|path| path.display().to_string()).unwrap_or_default()

@@ -1,4 +1,5 @@
 use sandbox_model::{Digest, ImageRef};
+use sandbox_state::crash;
 
 use crate::images::EngineImage;
 use crate::locks::use_images;
@@ -36,5 +37,6 @@ pub(crate) fn load(context: &Context<'_>, request: &BuildRequest, image: &Engine
             step.progress(done, total);
         })?;
     step.finish(Some(&info.size.human()));
+    crash::point("the image is loaded");
     Ok(())
 }

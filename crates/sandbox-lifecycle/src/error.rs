@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use sandbox_image::ImageError;
-use sandbox_model::{AgentName, SandboxName, Status};
+use sandbox_model::{AgentName, ImageRef, SandboxName, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
 
@@ -27,6 +27,10 @@ pub enum LifecycleError {
     Running(SandboxName),
     #[error("there is no sandbox `{0}`")]
     NoSuchSandbox(SandboxName),
+    #[error("there is no image `{0}`")]
+    NoSuchImage(ImageRef),
+    #[error("image `{image}` is used by {}", names(sandboxes))]
+    ImageInUse { image: ImageRef, sandboxes: Vec<SandboxName> },
     #[error("the home volume {path} could not be made: {problem}")]
     HomeVolume { path: PathBuf, problem: String },
     #[error("the background process that watches sandbox `{name}` did not start: {problem}")]
@@ -38,6 +42,11 @@ pub enum LifecycleError {
     Provision { agent: AgentName, problem: String },
     #[error("{path}: {problem}")]
     Snippet { path: PathBuf, problem: String },
+}
+
+fn names(sandboxes: &[SandboxName]) -> String {
+    let quoted: Vec<String> = sandboxes.iter().map(|name| format!("sandbox `{name}`")).collect();
+    quoted.join(", ")
 }
 
 /// An error with everything that caused it, in one line.

@@ -6,13 +6,17 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{Digest, GUEST_HOME, VolumeName};
-use sandbox_state::{ProjectState, Stamp, make_private_dir};
+use sandbox_state::{Layout, ProjectState, Stamp, crash, make_private_dir};
 
 use crate::{Context, LifecycleError, Result, Target};
+
+/// Volumes being made are in folders with this in front of their sandbox's name.
+const ASIDE: &str = ".new-";
 
 /// Capacity of a home. The file is sparse: it takes what is in it, and 5 MB.
 const CAPACITY: &str = "64G";
@@ -74,6 +78,32 @@ pub struct Unfinished {
     pub file: PathBuf,
     /// Something in `home` could not be given to its owner.
     pub foreign: bool,
+    _known: Known,
+}
+
+/// Folders of this process that a signal must not leave behind.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+struct Known(PathBuf);
+
+impl Known {
+    fn new(folder: &Path) -> Self {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(folder.into());
+        Self(folder.into())
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|folder| *folder != self.0);
+    }
+}
+
+/// Clears away what this process has made of new home volumes: for the moment before it ends by a signal.
+pub fn abandon() {
+    for folder in UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = fs::remove_dir_all(folder);
+    }
 }
 
 impl Unfinished {
@@ -94,16 +124,18 @@ pub fn begin(
     make_private_dir(&volumes)?;
     // The boot lock makes this prefix ours alone: what is there is what a killed process left. The rest of
     // the name is another each time, because a tool that it started may still be writing.
-    let aside = format!(".new-{}.", target.name());
+    let aside = format!("{ASIDE}{}.", target.name());
     sweep(&volumes, &aside)?;
     let work = tempfile::Builder::new()
         .prefix(&aside)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(&volumes)?;
+    let known = Known::new(work.path());
+    crash::point("a home volume is begun");
     let home = work.path().join("home");
     context.runtime.export_image_dir(image, GUEST_HOME, &home)?;
     let foreign = give_to(&home, owner)?;
-    Ok(Unfinished { file: work.path().join("home.ext4"), home, foreign, work })
+    Ok(Unfinished { file: work.path().join("home.ext4"), home, foreign, work, _known: known })
 }
 
 /// Makes the finished file a volume.
@@ -112,9 +144,33 @@ pub fn finish(
     target: &Target,
     unfinished: &Unfinished,
 ) -> Result<(VolumeName, PathBuf)> {
+    crash::point("a home volume is filled");
     fs::set_permissions(&unfinished.file, std::fs::Permissions::from_mode(0o600))?;
     fs::File::open(&unfinished.file)?.sync_all()?;
     place(context, target, &unfinished.file)
+}
+
+/// The folders of volumes being made, or left by a killed command, and whose they are.
+pub fn unfinished(layout: &Layout) -> Result<Vec<(Target, PathBuf)>> {
+    let entries = match fs::read_dir(layout.volumes()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| {
+            let (sandbox, _) = name.strip_prefix(ASIDE)?.rsplit_once('.')?;
+            Target::from_name(&sandbox.parse().ok()?)
+        });
+        if let (Some(owner), true) = (owner, entry.file_type()?.is_dir()) {
+            found.push((owner, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn sweep(volumes: &Path, aside: &str) -> Result<()> {
@@ -152,6 +208,7 @@ fn place(context: &Context<'_>, target: &Target, file: &Path) -> Result<(VolumeN
         match std::fs::hard_link(file, &path) {
             Ok(()) => {
                 fs::File::open(context.layout.volumes())?.sync_all()?;
+                crash::point("a home volume has its name");
                 return Ok((free, path));
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {

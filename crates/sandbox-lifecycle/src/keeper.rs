@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use sandbox_keeper::{ClientError, ClientInfo, KeeperConfig, LeaseOutcome};
+use sandbox_model::SandboxName;
 use sandbox_state::{KeeperFiles, SandboxFiles};
 
 use crate::{Context, LifecycleError, Result, UpRequest};
@@ -19,11 +20,12 @@ pub fn lease(context: &Context<'_>, request: &UpRequest, files: &KeeperFiles) ->
 pub fn lease_or_start(
     context: &Context<'_>,
     request: &UpRequest,
+    name: &SandboxName,
     files: &SandboxFiles,
 ) -> Result<LeaseOutcome> {
     let settings = &request.settings;
     let config = KeeperConfig {
-        sandbox: request.target().name(),
+        sandbox: name.clone(),
         dir: files.dir.clone(),
         auto_stop_timeout: settings.auto_stop_timeout,
         auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions,

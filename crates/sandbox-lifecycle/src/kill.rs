@@ -1,3 +1,4 @@
+use crate::legacy::sandbox_name;
 use crate::locks::boot_lock;
 use crate::stop::{look, remove_with_state};
 use crate::{Context, Ended, Result, Target};
@@ -7,7 +8,7 @@ use crate::{Context, Ended, Result, Target};
 ///
 /// Waits for nobody: a boot that hangs is what it is for. Only the removal takes its turn.
 pub fn kill(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {
-    let name = target.name();
+    let name = sandbox_name(context, target)?;
     let mut ended = look(context, &name)?;
     if ended.was_running {
         context.runtime.kill(&name)?;
@@ -18,7 +19,7 @@ pub fn kill(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         if look(context, &name)?.was_running {
             context.runtime.kill(&name)?;
         }
-        ended.removed = remove_with_state(context, target)? || ended.existed;
+        ended.removed = remove_with_state(context, target, &name)? || ended.existed;
     }
     Ok(ended)
 }

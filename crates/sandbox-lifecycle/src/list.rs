@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use sandbox_model::{Status, labels};
 use sandbox_runtime::{BrokenRecord, SandboxInfo};
 use sandbox_wire::KeeperStatus;
 
+use crate::prune::is_task;
 use crate::{Context, Result, Target, keeper_status};
 
 /// Which sandboxes to list. All conditions must hold.
@@ -21,6 +23,13 @@ pub struct ListFilter {
     pub ask_keepers: bool,
 }
 
+impl ListFilter {
+    /// A record that cannot be read cannot be asked whether a condition holds.
+    const fn selects(&self) -> bool {
+        !self.labels.is_empty() || self.running || self.stopped
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub name: String,
@@ -30,6 +39,10 @@ pub struct Row {
     pub created: i64,
     pub updated: i64,
     pub labels: BTreeMap<String, String>,
+    /// The checkout on the host.
+    pub checkout: PathBuf,
+    /// That folder is not there any more.
+    pub checkout_gone: bool,
     /// Why it is crashed, where that is known.
     pub problem: Option<String>,
     /// What holds it, where it runs and was asked.
@@ -44,9 +57,12 @@ pub struct Listing {
     pub broken: Vec<BrokenRecord>,
 }
 
-/// The sandboxes of this user. A broken record is a row of its own and fails nothing.
+/// The sandboxes of this user's checkouts, without those that serve one task. A broken record is a row of its own and fails nothing.
 pub fn list(context: &Context<'_>, filter: &ListFilter) -> Result<Listing> {
-    let list = context.runtime.list()?;
+    let mut list = context.runtime.list()?;
+    if filter.selects() {
+        list.broken.clear();
+    }
     let mut sandboxes: Vec<SandboxInfo> =
         list.sandboxes.into_iter().filter(|info| matches(filter, info)).collect();
     sandboxes.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.spec.name.cmp(&b.spec.name)));
@@ -63,7 +79,7 @@ fn matches(filter: &ListFilter, info: &SandboxInfo) -> bool {
         (false, true) => info.status == Status::Stopped,
         (false, false) => true,
     };
-    status && filter.labels.iter().all(|(key, value)| label(info, key) == Some(value))
+    !is_task(&info.spec) && status && filter.labels.iter().all(|(key, value)| label(info, key) == Some(value))
 }
 
 /// A key without a dot is one of ours.
@@ -73,8 +89,7 @@ fn label<'a>(info: &'a SandboxInfo, key: &str) -> Option<&'a String> {
 }
 
 fn row(context: &Context<'_>, info: SandboxInfo, ask_keepers: bool) -> Row {
-    // A task's sandbox has no keeper, and that of its checkout's own says nothing about it.
-    let asked = ask_keepers && info.status == Status::Running && !info.spec.labels.contains_key(labels::TASK);
+    let asked = ask_keepers && info.status == Status::Running;
     let target = Target::of(&info.spec).filter(|_| asked);
     Row {
         keeper: target.and_then(|target| keeper_status(context, &target)),
@@ -84,6 +99,9 @@ fn row(context: &Context<'_>, info: SandboxInfo, ask_keepers: bool) -> Row {
         created: info.created,
         updated: info.updated,
         labels: info.spec.labels,
+        // What cannot be looked at may well be there.
+        checkout_gone: matches!(info.spec.workspace.source.try_exists(), Ok(false)),
+        checkout: info.spec.workspace.source,
         problem: info.problem,
     }
 }
@@ -108,6 +126,14 @@ mod tests {
         assert!(by_label("org.agents-sandbox.agent", "opencode"));
         assert!(!by_label("agent", "pi"));
         assert!(!by_label("project", "opencode"));
+    }
+
+    #[test]
+    fn a_tasks_sandbox_is_not_listed() {
+        let mut task = info(Status::Running);
+        assert!(matches(&ListFilter::default(), &task));
+        task.spec.labels.insert(labels::TASK.into(), "volume-edit".into());
+        assert!(!matches(&ListFilter::default(), &task));
     }
 
     #[test]

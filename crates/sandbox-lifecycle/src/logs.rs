@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::{Context, Result, Target};
+use crate::{Context, Result, Target, sandbox_name};
 
 /// A log on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Log {
 
 /// The logs of a sandbox: the runtime's own and the keeper's.
 pub fn logs(context: &Context<'_>, target: &Target) -> Result<Vec<Log>> {
-    let runtime = context.runtime.logs(&target.name())?;
+    let runtime = context.runtime.logs(&sandbox_name(context, target)?)?;
     let keeper = context.layout.sandbox_state(&target.checkout, target.agent).keeper();
     let logs = runtime.into_iter().map(|log| Log { name: log.name, path: log.path });
     Ok(logs.chain([Log { name: "keeper", path: keeper.log }]).collect())

@@ -5,6 +5,7 @@ use sandbox_model::SandboxName;
 use sandbox_runtime::StopOutcome;
 use sandbox_wire::KeeperStatus;
 
+use crate::legacy::sandbox_name;
 use crate::locks::boot_lock;
 use crate::{Context, Result, Target};
 
@@ -28,7 +29,7 @@ pub struct Ended {
 /// rest already; the home volume stays. Harmless when there is none.
 pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {
     let _lock = boot_lock(context, target, "stop")?;
-    let name = target.name();
+    let name = sandbox_name(context, target)?;
     let mut ended = look(context, &name)?;
     if ended.was_running {
         let step = context.reporter.begin("stopping the sandbox");
@@ -38,7 +39,7 @@ pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         step.finish(ended.forced.then_some("it did not end in time and was powered off"));
     }
     if remove_state {
-        ended.removed = remove_with_state(context, target)? || ended.existed;
+        ended.removed = remove_with_state(context, target, &name)? || ended.existed;
     }
     Ok(ended)
 }
@@ -55,8 +56,8 @@ pub(crate) fn look(context: &Context<'_>, name: &SandboxName) -> Result<Ended> {
 
 /// Removes the sandbox at rest, and what is recorded of it; says whether there was a record. The caller
 /// holds the boot lock. The home volume becomes nobody's.
-pub(crate) fn remove_with_state(context: &Context<'_>, target: &Target) -> Result<bool> {
-    context.runtime.remove(&target.name())?;
+pub(crate) fn remove_with_state(context: &Context<'_>, target: &Target, name: &SandboxName) -> Result<bool> {
+    context.runtime.remove(name)?;
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let mut recorded = false;
     for path in [files.daemon(), files.state()] {

@@ -1,3 +1,4 @@
+use crate::legacy::without_prefix;
 use sandbox_model::{AgentName, CheckoutSlug, SandboxName, SandboxSpec, labels};
 
 /// Which sandbox: one checkout and one agent.
@@ -20,10 +21,15 @@ impl Target {
         Some(Self { checkout, agent })
     }
 
-    /// Taken from a name alone, where there is no record to ask: `<checkout-slug>-<agent>`.
+    /// Taken from a name alone, where there is no record to ask: `<checkout-slug>-<agent>`, which earlier
+    /// versions put a prefix in front of.
     pub fn from_name(name: &SandboxName) -> Option<Self> {
         AgentName::ALL.into_iter().find_map(|agent| {
-            let checkout = name.as_str().strip_suffix(agent.as_str())?.strip_suffix('-')?.parse().ok()?;
+            let checkout = without_prefix(name.as_str())
+                .strip_suffix(agent.as_str())?
+                .strip_suffix('-')?
+                .parse()
+                .ok()?;
             Some(Self { checkout, agent })
         })
     }
@@ -38,6 +44,8 @@ mod tests {
         let checkout: CheckoutSlug = "my-claude-4chyvv5c1qh507".parse().unwrap();
         for agent in AgentName::ALL {
             let target = Target { checkout: checkout.clone(), agent };
+            let old = format!("agents-sandbox-vm-{}", target.name()).parse().unwrap();
+            assert_eq!(Target::from_name(&old), Some(target.clone()));
             assert_eq!(Target::from_name(&target.name()), Some(target));
         }
         assert_eq!(Target::from_name(&"some-other-thing".parse().unwrap()), None);

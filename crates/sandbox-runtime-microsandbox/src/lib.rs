@@ -35,6 +35,6 @@ pub use driver::MsbRuntime;
 pub use first_boot::first_boot;
 pub use install::{
     Found, InstallEvent, Installation, Installed, RuntimeInstallError, RuntimeSource, VERSION, ensure,
-    installation, uninstall,
+    get as download, installation, uninstall,
 };
 pub use options::MsbOptions;

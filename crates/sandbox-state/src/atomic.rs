@@ -6,7 +6,7 @@ use fs_err as fs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::StateError;
+use crate::{StateError, crash};
 
 /// Makes a folder (and its parents) with mode 0700, and refuses one that someone else owns or may write.
 pub fn make_private_dir(dir: &Path) -> Result<(), StateError> {
@@ -40,10 +40,12 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
         })?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
+    crash::point("a record is written beside its place");
     file.persist(path).map_err(|error| {
         std::io::Error::new(error.error.kind(), format!("cannot replace {}: {}", path.display(), error.error))
     })?;
     fs::File::open(dir)?.sync_all()?;
+    crash::point("a record is in its place");
     Ok(())
 }
 

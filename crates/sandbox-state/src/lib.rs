@@ -5,6 +5,7 @@
 
 mod approvals;
 mod atomic;
+pub mod crash;
 mod error;
 mod layout;
 mod lock;

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-use crate::{StateError, make_private_dir};
+use crate::{StateError, crash, make_private_dir};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
@@ -102,6 +102,7 @@ impl Lock {
     }
 
     fn signed(mut self, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
+        crash::point("a lock is held");
         if mode == LockMode::Exclusive {
             self.write(&format!("process {} ({purpose})", std::process::id()))?;
         }

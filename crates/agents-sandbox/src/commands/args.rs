@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use sandbox_config::Flags;
+use sandbox_lifecycle::Extent;
 use sandbox_model::{AgentName, ByteSize, NetworkProfile};
 
 use crate::approval::Purpose;
@@ -134,7 +135,7 @@ pub struct PrepareArgs {
     #[arg(long, short = 'n')]
     pub dry_run: bool,
 
-    /// Do everything but make, start and use the machine
+    /// Build the image and make the home, but do not make, start or use the machine
     #[arg(long)]
     pub dry_run_vm: bool,
 
@@ -156,9 +157,18 @@ impl AgentArg {
 }
 
 impl PrepareArgs {
-    /// A dry run only looks at what the project's files would widen.
+    /// A dry run only looks at what the project's files would widen; without the machine alone, an image is
+    /// built from them.
     pub const fn purpose(&self) -> Purpose {
-        if self.dry_run || self.dry_run_vm { Purpose::Look } else { Purpose::Use }
+        if self.dry_run { Purpose::Look } else { Purpose::Use }
+    }
+
+    pub const fn rehearses(&self) -> Option<Extent> {
+        match (self.dry_run, self.dry_run_vm) {
+            (true, _) => Some(Extent::Look),
+            (false, true) => Some(Extent::ImageAndHome),
+            (false, false) => None,
+        }
     }
 
     /// As the layer above all settings.

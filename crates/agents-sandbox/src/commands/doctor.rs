@@ -6,7 +6,7 @@ use sandbox_config::{Flags, Settings};
 use super::CommandResult;
 use super::list::Format;
 use crate::app::App;
-use crate::doctor::{Finding, Grade, examine};
+use crate::doctor::{Finding, Grade, examine, lacking};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
@@ -31,20 +31,15 @@ pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
     } else {
         app.out.line(&table(&findings).render())?;
     }
-    let missing: Vec<&Finding> = findings.iter().filter(|finding| finding.grade == Grade::Missing).collect();
     if args.format.is_none() {
         for finding in findings.iter().filter(|finding| finding.grade == Grade::Note) {
             app.console.info(&format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()));
         }
     }
-    if missing.is_empty() {
-        return Ok(Exit::SUCCESS);
+    match lacking(&findings) {
+        Some(error) => Err(error),
+        None => Ok(Exit::SUCCESS),
     }
-    let what: Vec<&str> = missing.iter().map(|finding| finding.check).collect();
-    let error = CommandError::new(format!("sandboxes cannot work here yet: {}", what.join(", ")));
-    Err(missing.iter().fold(error, |error, finding| {
-        error.hint(format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()))
-    }))
 }
 
 /// Those of the current folder; where they cannot be read, that is not what is asked about.

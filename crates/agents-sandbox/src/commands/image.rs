@@ -1,14 +1,18 @@
 //! The `image` group, and `image list`.
 
+mod inspect;
+mod remove;
+
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use sandbox_lifecycle::prune::Kinds;
 use sandbox_model::{Digest, ImageRef};
 use sandbox_runtime::ImageInfo;
 use sandbox_state::Stamp;
 use serde::Serialize;
 
-use super::{CommandResult, build};
+use super::{CommandResult, build, prune};
 use crate::app::App;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
@@ -19,6 +23,9 @@ use crate::report::{Column, Table, Tone};
 pub enum ImageCommand {
     List(ImageListArgs),
     Build(build::BuildArgs),
+    Inspect(inspect::ImageInspectArgs),
+    Remove(remove::ImageRemoveArgs),
+    Prune(prune::ImagePruneArgs),
 }
 
 /// List the images that sandboxes are made from
@@ -34,6 +41,9 @@ pub fn run(app: &App, command: &ImageCommand) -> CommandResult {
     match command {
         ImageCommand::List(args) => list(app, args),
         ImageCommand::Build(args) => build::run(app, args),
+        ImageCommand::Inspect(args) => inspect::run(app, args),
+        ImageCommand::Remove(args) => remove::run(app, args),
+        ImageCommand::Prune(args) => prune::run(app, &args.options, Kinds::IMAGES),
     }
 }
 

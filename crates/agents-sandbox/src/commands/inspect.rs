@@ -53,7 +53,10 @@ pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
         Some(name) => project::target_of(&context, name)?,
         None => settings::target(app, &args.agent)?,
     };
-    let name = args.name.clone().unwrap_or_else(|| target.name());
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => sandbox_lifecycle::sandbox_name(&context, &target)?,
+    };
     let info = context.runtime.inspect(&name)?.ok_or(RuntimeError::NoSuchSandbox(name.clone()))?;
     let keeper =
         if info.status.is_at_rest() { None } else { sandbox_lifecycle::keeper_status(&context, &target) };

@@ -25,7 +25,9 @@ pub fn run(app: &App, args: &KillArgs) -> CommandResult {
     if args.end.dry_run {
         return args.end.preview(app, &target, "power off");
     }
-    let ended = sandbox_lifecycle::kill(&app.context()?, &target, args.end.force)?;
-    EndArgs::report(app, &target, ended, "powered off");
+    let context = app.context()?;
+    let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
+    let ended = sandbox_lifecycle::kill(&context, &target, args.end.force)?;
+    EndArgs::report(app, &name, ended, "powered off");
     Ok(Exit::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! `list`: all sandboxes of this user.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use sandbox_lifecycle::{ListFilter, Listing};
@@ -80,6 +81,8 @@ struct Entry<'a> {
     created: Option<String>,
     updated: Option<String>,
     labels: Option<&'a BTreeMap<String, String>>,
+    checkout: Option<&'a Path>,
+    checkout_gone: Option<bool>,
     /// What holds it, or what is wrong with it.
     detail: Option<&'a str>,
 }
@@ -102,6 +105,12 @@ pub fn run(app: &App, args: &ListArgs) -> CommandResult {
         app.console.info("there are no sandboxes");
     } else {
         app.out.line(&table(&listing).render())?;
+    }
+    for row in listing.rows.iter().filter(|row| row.checkout_gone) {
+        let (name, checkout) = (&row.name, row.checkout.display());
+        app.console.warning(&format!(
+            "{name}: its checkout {checkout} is gone; `agents-sandbox sandbox remove {name}` removes it"
+        ));
     }
     for broken in &listing.broken {
         app.console.warning(&format!("{}: {}", broken.path.display(), broken.problem));
@@ -148,6 +157,8 @@ fn entries(listing: &Listing) -> Vec<Entry<'_>> {
         created: Some(Stamp::for_json(row.created)),
         updated: Some(Stamp::for_json(row.updated)),
         labels: Some(&row.labels).filter(|labels| !labels.is_empty()),
+        checkout: Some(&row.checkout),
+        checkout_gone: Some(row.checkout_gone),
         detail: row.problem.as_deref().or(row.keeper.as_ref().map(|keeper| keeper.reason.as_str())),
     });
     let broken = listing.broken.iter().map(|broken| Entry {
@@ -157,6 +168,8 @@ fn entries(listing: &Listing) -> Vec<Entry<'_>> {
         created: None,
         updated: None,
         labels: None,
+        checkout: None,
+        checkout_gone: None,
         detail: Some(&broken.problem),
     });
     rows.chain(broken).collect()

@@ -15,6 +15,7 @@ mod list;
 mod logs;
 mod man;
 mod prepare;
+mod prune;
 mod reference;
 mod remove;
 mod root;
@@ -23,10 +24,14 @@ mod runtime;
 mod sandbox;
 mod shell;
 mod stop;
+mod storage;
 mod tree;
+mod upgrade;
 mod version;
+mod volume;
 
 use clap::{Parser, Subcommand};
+use sandbox_lifecycle::prune::Kinds;
 
 use crate::app::App;
 use crate::error::CommandError;
@@ -75,15 +80,22 @@ pub enum Command {
     Kill(kill::KillArgs),
     Logs(logs::LogsArgs),
     Build(build::BuildArgs),
+    Prune(prune::PruneArgs),
+    Df(storage::DfArgs),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Image(image::ImageCommand),
     #[command(subcommand)]
+    Volume(volume::VolumeCommand),
+    #[command(subcommand)]
+    Storage(storage::StorageCommand),
+    #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Runtime(runtime::RuntimeCommand),
     Doctor(doctor::DoctorArgs),
+    Upgrade(upgrade::UpgradeArgs),
     Tree(tree::TreeArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -102,11 +114,16 @@ pub fn dispatch(app: &App, command: &Command) -> CommandResult {
         Command::Kill(args) => kill::run(app, args),
         Command::Logs(args) => logs::run(app, args),
         Command::Build(args) => build::run(app, args),
+        Command::Prune(args) => prune::run(app, &args.options, Kinds::ALL),
+        Command::Df(args) => storage::df(app, args),
         Command::Sandbox(command) => sandbox::run(app, command),
         Command::Image(command) => image::run(app, command),
+        Command::Volume(command) => volume::run(app, command),
+        Command::Storage(command) => storage::run(app, command),
         Command::Config(command) => config::run(app, command),
         Command::Runtime(command) => runtime::run(app, command),
         Command::Doctor(args) => doctor::run(app, args),
+        Command::Upgrade(args) => upgrade::run(app, args),
         Command::Tree(args) => tree::run(app, args),
         Command::Completion(args) => completion::run(app, args),
         Command::Version(args) => version::run(app, args),

@@ -2,17 +2,22 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::time::Instant;
 
-use sandbox_lifecycle::{Context, Target, Up, UpRequest};
-use sandbox_model::ExecSpec;
+use sandbox_lifecycle::prune::{AutoPrune, auto_prune};
+use sandbox_lifecycle::{Context, Extent, Stage, Target, Up, UpRequest, rehearse};
+use sandbox_model::{ExecSpec, Status};
 use sandbox_runtime::ExecSession;
 
 use super::CommandResult;
 use crate::app::App;
+use crate::doctor::lacking;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::settings::Meant;
+use crate::report::plain;
+use crate::settings::{self, Meant};
 use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal};
+use crate::wiring;
 
 /// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
 /// stdin: a program that reads to the end would wait for ever.
@@ -49,21 +54,56 @@ pub fn attach(
     }
 }
 
-/// Says what would be done.
-pub fn dry_run(app: &App, meant: &Meant, request: &UpRequest, words: &str) -> CommandResult {
+/// Says what would be done, having done as much of it as `extent` says.
+pub fn dry_run(app: &App, meant: &Meant, request: &UpRequest, words: &str, extent: Extent) -> CommandResult {
     let settings = &request.settings;
-    let name = request.target().name();
+    let context = app.context_for(&meant.settings)?;
+    let rehearsal = rehearse(&context, request, extent)?;
+    let name = sandbox_lifecycle::sandbox_name(&context, &request.target())?;
+    let image = rehearsal.image.map_or_else(|| "would be built".into(), |digest| digest.short().to_string());
+    let home = rehearsal.home.map_or_else(|| "would be made".into(), |name| name.to_string());
+    let status = rehearsal.status.map(|status| format!("{status}, ")).unwrap_or_default();
     let mut lines = vec![
         format!("sandbox    {name}"),
         format!("checkout   {}", request.project.root.display()),
         format!("agent      {} {words}", request.agent).trim_end().to_string(),
         format!("machine    {} CPUs, {} memory", settings.resources.cpus, settings.resources.memory),
         format!("network    {}", settings.network.profile),
+        format!("image      {image}"),
+        format!("home       {home}"),
+        format!("status     {status}{}", rehearsal.deed),
     ];
-    if let Ok(context) = app.context_for(&meant.settings) {
-        let status = context.runtime.inspect(&name)?.map(|info| info.status.to_string());
-        lines.push(format!("status     {}", status.as_deref().unwrap_or("would be made")));
-    }
-    app.out.line(&lines.join("\n"))?;
+    lines.extend(rehearsal.changes.iter().map(|change| format!("changed    {change}")));
+    app.out.line(&lines.iter().map(|line| plain(line)).collect::<Vec<_>>().join("\n"))?;
     Ok(Exit::SUCCESS)
+}
+
+/// The first two steps of a run: what nobody uses any more goes, and what is missing here is said, all of it.
+pub fn begin(
+    app: &App,
+    context: &Context<'_>,
+    meant: &Meant,
+    request: &UpRequest,
+) -> Result<(), CommandError> {
+    let settings = &meant.settings;
+    let how = AutoPrune {
+        older_than: settings.auto_prune_age.value,
+        engine: settings::same(settings.image_engine.value)?,
+        dry_run: false,
+        about_to_run: request.target(),
+    };
+    Stage::AutoPrune.run(&app.console, || {
+        auto_prune(context, &how);
+        Ok::<(), CommandError>(())
+    })?;
+    let begun = Instant::now();
+    let name = sandbox_lifecycle::sandbox_name(context, &request.target())?;
+    if context.runtime.inspect(&name)?.is_some_and(|info| info.status == Status::Running) {
+        Stage::PreFlight.report(&app.console, "the sandbox runs already", begun.elapsed());
+        return Ok(());
+    }
+    Stage::PreFlight.run(&app.console, || match lacking(&wiring::examine(&context.layout, settings)) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    })
 }

@@ -1,8 +1,10 @@
 //! `run`: prepare the sandbox and run the agent. Also what the program does without a command.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use sandbox_lifecycle::Stage;
 
 use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
@@ -64,18 +66,26 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
     let request = meant.up_request(&args.prepare, "run", &reviewed)?;
-    if args.prepare.dry_run || args.prepare.dry_run_vm {
-        return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args));
+    if let Some(extent) = args.prepare.rehearses() {
+        return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args), extent);
     }
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
+    prepare::begin(app, &context, &meant, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
-    sandbox_lifecycle::provision(&context, &request, &up)?;
-    let daemon = sandbox_lifecycle::ensure_daemon(&context, &request, &up)?;
+    Stage::Provisioning.run(&app.console, || sandbox_lifecycle::provision(&context, &request, &up))?;
+    let daemon =
+        Stage::Daemon.run(&app.console, || sandbox_lifecycle::ensure_daemon(&context, &request, &up))?;
+    Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
     let streams = prepare::streams();
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
-    prepare::attach(&context, &up, &command, streams, interruptible)
+    let exit =
+        Stage::Agent.run(&app.console, || prepare::attach(&context, &up, &command, streams, interruptible));
+    Stage::Cleanup.run(&app.console, || {
+        drop(up);
+        exit
+    })
 }
 
 /// Flags that are understood but whose effect is not built yet: silence would be a lie.

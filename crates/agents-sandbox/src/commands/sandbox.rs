@@ -1,8 +1,9 @@
 //! The `sandbox` group: the same commands, under the noun they work on.
 
 use clap::Subcommand;
+use sandbox_lifecycle::prune::Kinds;
 
-use super::{CommandResult, inspect, kill, list, remove, run, shell, stop};
+use super::{CommandResult, inspect, kill, list, prune, remove, run, shell, stop};
 use crate::app::App;
 
 /// Everything that works on sandboxes
@@ -16,6 +17,7 @@ pub enum SandboxCommand {
     Kill(kill::KillArgs),
     Remove(remove::RemoveArgs),
     Inspect(inspect::InspectArgs),
+    Prune(prune::SandboxPruneArgs),
 }
 
 pub fn run(app: &App, command: &SandboxCommand) -> CommandResult {
@@ -27,5 +29,6 @@ pub fn run(app: &App, command: &SandboxCommand) -> CommandResult {
         SandboxCommand::Kill(args) => kill::run(app, args),
         SandboxCommand::Remove(args) => remove::run(app, args),
         SandboxCommand::Inspect(args) => inspect::run(app, args),
+        SandboxCommand::Prune(args) => prune::run(app, &args.options, Kinds::SANDBOXES),
     }
 }

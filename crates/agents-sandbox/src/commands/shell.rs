@@ -31,11 +31,12 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
     let request = meant.up_request(&args.prepare, "shell", &reviewed)?;
-    if args.prepare.dry_run || args.prepare.dry_run_vm {
-        return prepare::dry_run(app, &meant, &request, "");
+    if let Some(extent) = args.prepare.rehearses() {
+        return prepare::dry_run(app, &meant, &request, "", extent);
     }
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
+    prepare::begin(app, &context, &meant, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     sandbox_lifecycle::provision(&context, &request, &up)?;
     let streams = prepare::streams();

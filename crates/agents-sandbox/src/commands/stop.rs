@@ -2,6 +2,7 @@
 
 use clap::Args;
 use sandbox_lifecycle::{Ended, Target};
+use sandbox_model::SandboxName;
 
 use super::CommandResult;
 use super::args::AgentArg;
@@ -43,8 +44,7 @@ impl EndArgs {
     }
 
     /// Tells what became of it: `done` is `stopped` or `powered off`.
-    pub fn report(app: &App, target: &Target, ended: Ended, done: &str) {
-        let name = target.name();
+    pub fn report(app: &App, name: &SandboxName, ended: Ended, done: &str) {
         let text = match ended {
             Ended { existed: false, .. } => format!("there is no sandbox {name}"),
             Ended { was_running: false, removed: true, .. } => {
@@ -62,8 +62,8 @@ impl EndArgs {
 
     /// Says what would be done: `deed` is `stop` or `power off`.
     pub fn preview(&self, app: &App, target: &Target, deed: &str) -> CommandResult {
-        let name = target.name();
         let context = app.context()?;
+        let name = sandbox_lifecycle::sandbox_name(&context, target)?;
         let text = match context.runtime.inspect(&name)? {
             None => format!("there is no sandbox {name}"),
             Some(info) if info.status.is_at_rest() && self.force => format!("would remove {name}"),
@@ -81,7 +81,9 @@ pub fn run(app: &App, args: &StopArgs) -> CommandResult {
     if args.end.dry_run {
         return args.end.preview(app, &target, "stop");
     }
-    let ended = sandbox_lifecycle::stop(&app.context()?, &target, args.end.force)?;
-    EndArgs::report(app, &target, ended, "stopped");
+    let context = app.context()?;
+    let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
+    let ended = sandbox_lifecycle::stop(&context, &target, args.end.force)?;
+    EndArgs::report(app, &name, ended, "stopped");
     Ok(Exit::SUCCESS)
 }

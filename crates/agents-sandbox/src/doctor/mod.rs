@@ -16,6 +16,8 @@ use sandbox_config::Settings;
 use sandbox_state::Layout;
 use serde::Serialize;
 
+use crate::error::CommandError;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
@@ -45,7 +47,7 @@ impl Finding {
         Self { check, grade: Grade::Note, detail: detail.into(), hint: Some(hint.into()) }
     }
 
-    fn missing(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn missing(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { check, grade: Grade::Missing, detail: detail.into(), hint: Some(hint.into()) }
     }
 }
@@ -65,6 +67,19 @@ pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
         folders::check(layout),
         disk::check(layout),
     ]
+}
+
+/// All that is missing as one error, with a hint for each; `None` where sandboxes can work.
+pub fn lacking(findings: &[Finding]) -> Option<CommandError> {
+    let missing: Vec<&Finding> = findings.iter().filter(|finding| finding.grade == Grade::Missing).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let what: Vec<&str> = missing.iter().map(|finding| finding.check).collect();
+    let error = CommandError::new(format!("sandboxes cannot work here yet: {}", what.join(", ")));
+    Some(missing.iter().fold(error, |error, finding| {
+        error.hint(format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()))
+    }))
 }
 
 /// A program on the PATH, or where programs of administrators are.

@@ -9,6 +9,7 @@ use sandbox_checkout::CheckoutError;
 use sandbox_config::ConfigError;
 use sandbox_image::ImageError;
 use sandbox_lifecycle::LifecycleError;
+use sandbox_lifecycle::volumes::VolumeError;
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
@@ -38,6 +39,12 @@ impl From<LifecycleError> for CommandError {
                 new.hint(format!("`agents-sandbox sandbox remove --force {name}` stops it first"))
             }
             LifecycleError::NoSuchSandbox(_) => new.hint(LIST),
+            LifecycleError::NoSuchImage(_) => {
+                new.hint("`agents-sandbox image list` shows the images there are")
+            }
+            LifecycleError::ImageInUse { .. } => {
+                new.hint("`agents-sandbox sandbox remove NAME` removes a sandbox; its home volume stays")
+            }
             LifecycleError::HomeVolume { .. } => new.hint(DOCTOR),
             LifecycleError::Keeper { .. } => new.hint("`agents-sandbox logs keeper` shows what it wrote"),
             LifecycleError::Daemon { log, .. } => new
@@ -48,6 +55,30 @@ impl From<LifecycleError> for CommandError {
                 new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
             }
             LifecycleError::Snippet { .. } => new,
+        }
+    }
+}
+
+impl From<VolumeError> for CommandError {
+    fn from(error: VolumeError) -> Self {
+        let new = Self::from_chain(&error);
+        match error {
+            VolumeError::Lifecycle(inner) => inner.into(),
+            VolumeError::NoSuchVolume(_) => {
+                new.hint("`agents-sandbox volume list` shows the home volumes there are")
+            }
+            VolumeError::InUse { sandbox, .. } => new.hint(format!(
+                "`agents-sandbox sandbox remove {sandbox}` removes the sandbox first, with its disk"
+            )),
+            VolumeError::Current { .. } => {
+                new.hint("`agents-sandbox volume reset` makes another one current first")
+            }
+            VolumeError::Unknown { .. } => new.hint("look at that record, and mend or delete it"),
+            VolumeError::NoHome(_) => new.hint("`agents-sandbox run` makes one"),
+            VolumeError::Running(_) => new.hint("quit all sessions, or `agents-sandbox stop` ends it"),
+            VolumeError::Foreign(_) => {
+                new.hint("`agents-sandbox volume inspect NAME` says whose it is; --agent names another agent")
+            }
         }
     }
 }

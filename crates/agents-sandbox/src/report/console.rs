@@ -1,5 +1,5 @@
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
@@ -7,12 +7,15 @@ use indicatif::{MultiProgress, ProgressDrawTarget};
 
 use super::plain_lines;
 use crate::commands::args::LogLevel;
+use crate::terminal::can_ask;
 
 /// Messages to the person at the terminal, on stderr.
 #[derive(Debug)]
 pub struct Console {
     level: AtomicU8,
     started: Instant,
+    /// The user wants no questions.
+    yes: AtomicBool,
     lines: Lines,
 }
 
@@ -41,11 +44,29 @@ impl Console {
         let terminal = std::io::stderr().is_terminal();
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let lines = Lines { bars: MultiProgress::with_draw_target(target), muted: false };
-        Self { level: AtomicU8::new(level as u8), started: Instant::now(), lines }
+        Self {
+            level: AtomicU8::new(level as u8),
+            started: Instant::now(),
+            yes: AtomicBool::new(false),
+            lines,
+        }
     }
 
     pub fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    pub fn set_yes(&self, yes: bool) {
+        self.yes.store(yes, Ordering::Relaxed);
+    }
+
+    pub fn may_ask(&self) -> bool {
+        !self.yes.load(Ordering::Relaxed) && can_ask()
+    }
+
+    /// Does something on the terminal while no line moves on it.
+    pub fn still<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.lines.bars.suspend(act)
     }
 
     /// A person watches: steps are moving lines.

@@ -2,6 +2,7 @@
 //! movement only where a person watches.
 
 mod console;
+mod decisions;
 mod output;
 mod plain;
 mod reporter;

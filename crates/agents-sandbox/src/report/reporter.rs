@@ -1,4 +1,4 @@
-use sandbox_lifecycle::{Reporter, Step};
+use sandbox_lifecycle::{Decisions, KeepAll, Reporter, Step};
 
 use super::step::RunningStep;
 use super::{Console, plain};
@@ -23,5 +23,10 @@ impl Reporter for Console {
 
     fn cancelled(&self) -> bool {
         interrupted().is_some()
+    }
+
+    /// `yes` answers questions of yes and no; among several ways only a person chooses.
+    fn decisions(&self) -> &dyn Decisions {
+        if self.may_ask() { self } else { &KeepAll }
     }
 }

@@ -46,6 +46,12 @@ impl Table {
         self.render_for(width, anstream::AutoStream::choice(&stdout) != ColorChoice::Never)
     }
 
+    /// For messages: fitted to the terminal on stderr.
+    pub fn render_plain(&self) -> String {
+        let width = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0);
+        self.render_for(width, false)
+    }
+
     fn render_for(&self, width: Option<u16>, colour: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING).force_no_tty();

@@ -15,10 +15,16 @@ pub fn can_ask() -> bool {
 ///
 /// The answer counts only with Enter, so that a key typed ahead for something else agrees to nothing.
 pub fn confirm(question: &str) -> io::Result<Option<bool>> {
+    asked(|| {
+        Confirm::new().with_prompt(question).default(false).wait_for_newline(true).report(true).interact()
+    })
+}
+
+/// `None` is Ctrl-C or the end of the input.
+pub(super) fn asked<T>(ask: impl FnOnce() -> dialoguer::Result<T>) -> io::Result<Option<T>> {
     // The prompt raises SIGINT at a Ctrl-C; with its own action the cursor would stay hidden.
     let interrupt = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
-    let answer =
-        Confirm::new().with_prompt(question).default(false).wait_for_newline(true).report(true).interact();
+    let answer = ask();
     unregister(interrupt);
     match answer.map_err(io::Error::from) {
         Ok(answer) => Ok(Some(answer)),

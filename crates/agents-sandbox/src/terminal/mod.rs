@@ -12,6 +12,7 @@
 //! never for a thread.
 
 mod attach;
+mod choose;
 mod confirm;
 mod forward;
 mod interrupt;
@@ -24,6 +25,7 @@ mod stdin;
 mod write;
 
 pub use attach::{Ended, Streams, attach};
+pub use choose::choose;
 pub use confirm::{can_ask, confirm};
 pub use interrupt::{Interruptible, interrupted, interruptible};
 pub use size::terminal_size;

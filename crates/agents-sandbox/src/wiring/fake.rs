@@ -9,10 +9,26 @@ use sandbox_runtime::Runtime;
 use sandbox_runtime::contract::{ArchiveFile, ImageArchive};
 use sandbox_runtime::fake::FakeRuntime;
 
+use crate::doctor::Finding;
 use crate::error::CommandError;
 
 /// The folder where such sandboxes are kept.
 const FAKE: &str = "AGENTS_SANDBOX_FAKE_RUNTIME";
+
+/// Names of checks, with commas, that are to find something missing.
+const MISSING: &str = "AGENTS_SANDBOX_FAKE_MISSING";
+
+pub fn is_wanted() -> bool {
+    std::env::var_os(FAKE).is_some()
+}
+
+/// Processes need nothing of this computer; a test may wish something away.
+pub fn findings() -> Vec<Finding> {
+    let missing = std::env::var(MISSING).unwrap_or_default();
+    let names =
+        ["QEMU", "image engine"].into_iter().filter(|name| missing.split(',').any(|wish| wish == *name));
+    names.map(|name| Finding::missing(name, "wished away", format!("install {name}"))).collect()
+}
 
 pub fn runtime() -> Result<Option<Arc<dyn Runtime>>, CommandError> {
     let Some(dir) = std::env::var_os(FAKE) else { return Ok(None) };
@@ -23,20 +39,30 @@ pub fn images() -> Option<Arc<dyn Images>> {
     std::env::var_os(FAKE).map(|_| Arc::new(SmallImages) as Arc<dyn Images>)
 }
 
-/// An image with an empty home, made in memory.
+/// A file beside the fake's folder: another text in it is another image.
+fn text() -> Vec<u8> {
+    let dir = std::env::var_os(FAKE).map(std::path::PathBuf::from).unwrap_or_default();
+    std::fs::read(dir.with_file_name("runtime-image")).unwrap_or_default()
+}
+
+/// An image with a home of nothing or one file, made in memory.
 #[derive(Debug)]
 struct SmallImages;
 
 fn small_image() -> Result<(sandbox_model::Digest, Vec<u8>), LifecycleError> {
     let folder = |path: &str| ArchiveFile { path: path.into(), content: Vec::new(), mode: 0o755, uid: 1000 };
-    let image =
-        ImageArchive { layers: vec![vec![folder("home/"), folder("home/dev/")]], ..ImageArchive::default() };
+    let mut layer = vec![folder("home/"), folder("home/dev/")];
+    let content = text();
+    if !content.is_empty() {
+        layer.push(ArchiveFile { path: "home/dev/.image".into(), content, mode: 0o644, uid: 1000 });
+    }
+    let image = ImageArchive { layers: vec![layer], ..ImageArchive::default() };
     Ok(image.build()?)
 }
 
 impl Images for SmallImages {
     fn content_id(&self, _context: &Context<'_>, _request: &BuildRequest) -> Result<String, LifecycleError> {
-        Ok("small".into())
+        Ok(small_image()?.0.hex().to_string())
     }
 
     fn ensure(&self, _context: &Context<'_>, _request: &BuildRequest) -> Result<EngineImage, LifecycleError> {

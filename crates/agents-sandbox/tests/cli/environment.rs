@@ -58,6 +58,46 @@ impl TestEnvironment {
         command.env("AGENTS_SANDBOX_FAKE_RUNTIME", self.path("runtime"));
     }
 
+    /// The project's sandbox, which must be the only one.
+    pub fn sandbox(&self) -> String {
+        let names = self.run(&["list", "--names"]).success();
+        assert_eq!(names.lines().count(), 1, "{names}");
+        names.trim().into()
+    }
+
+    /// A sandbox at rest that was last used so many days ago; its name.
+    pub fn rested(&self, days: i64) -> String {
+        self.run(&["exec", "true"]).success();
+        self.run(&["stop"]).success();
+        let name = self.sandbox();
+        self.age(&name, days);
+        name
+    }
+
+    /// As if the sandbox had not been used for so many days.
+    pub fn age(&self, name: &str, days: i64) {
+        let path = self.path("runtime/sandboxes").join(name).join("record.json");
+        let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        record["updated"] = (record["updated"].as_i64().unwrap() - days * 86_400).into();
+        std::fs::write(path, record.to_string()).unwrap();
+    }
+
+    /// File names of the home volumes.
+    pub fn volumes(&self) -> Vec<String> {
+        let dir = self.path("home/data/agents-sandbox/volumes");
+        let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The answer of a command that prints JSON.
+    #[track_caller]
+    pub fn json(&self, words: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.run(words).success()).unwrap()
+    }
+
     pub fn run(&self, words: &[impl AsRef<OsStr>]) -> Ran {
         self.finish(&mut self.command(words))
     }
@@ -82,6 +122,35 @@ impl Drop for TestEnvironment {
         for name in String::from_utf8_lossy(&listed.stdout).lines() {
             let _ = self.command(&["sandbox", "remove", "--force", name]).output();
         }
+    }
+}
+
+/// The hash of the environment's own folder says nothing in a snapshot, nor does the time of a test.
+pub fn without_hash(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let words = line.split_whitespace().map(|word| match word.find("project-") {
+            Some(at) if word.len() >= at + 22 => {
+                let rest = without_stamp(&word[at + 22..]);
+                format!("{}project-HASH{rest}", &word[..at])
+            }
+            _ => word.into(),
+        });
+        lines.push(words.collect::<Vec<String>>().join(" "));
+    }
+    lines.join("\n")
+}
+
+/// `-20261129T165754` becomes `-TIME`.
+fn without_stamp(text: &str) -> String {
+    let stamp = |at: usize| {
+        let part = text.get(at..at + 16)?;
+        let digits = part.bytes().filter(u8::is_ascii_digit).count();
+        (part.starts_with('-') && part.as_bytes()[9] == b'T' && digits == 14).then_some(at)
+    };
+    match (0..text.len()).find_map(stamp) {
+        Some(at) => format!("{}-TIME{}", &text[..at], &text[at + 16..]),
+        None => text.into(),
     }
 }
 

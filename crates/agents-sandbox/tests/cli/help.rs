@@ -14,6 +14,8 @@ const COMMANDS: &[&[&str]] = &[
     &["logs"],
     &["build"],
     &["build", "dockerfile"],
+    &["prune"],
+    &["df"],
     &["sandbox"],
     &["sandbox", "list"],
     &["sandbox", "run"],
@@ -22,9 +24,24 @@ const COMMANDS: &[&[&str]] = &[
     &["sandbox", "kill"],
     &["sandbox", "remove"],
     &["sandbox", "inspect"],
+    &["sandbox", "prune"],
     &["image"],
     &["image", "list"],
     &["image", "build"],
+    &["image", "inspect"],
+    &["image", "remove"],
+    &["image", "prune"],
+    &["volume"],
+    &["volume", "list"],
+    &["volume", "migrate"],
+    &["volume", "reset"],
+    &["volume", "edit"],
+    &["volume", "remove"],
+    &["volume", "inspect"],
+    &["volume", "prune"],
+    &["storage"],
+    &["storage", "df"],
+    &["storage", "list"],
     &["config"],
     &["config", "show"],
     &["runtime"],
@@ -32,6 +49,7 @@ const COMMANDS: &[&[&str]] = &[
     &["runtime", "install"],
     &["runtime", "remove"],
     &["doctor"],
+    &["upgrade"],
     &["tree"],
     &["completion"],
     &["version"],
@@ -83,11 +101,16 @@ fn the_first_page() {
       kill        Power the project's sandbox off at once
       logs        Show the logs of a sandbox
       build       Build the image of the project's sandbox
+      prune       Remove sandboxes that were not used for long, with their homes and images
+      df          Show what everything takes on disk, and what `prune` would free
       sandbox     Everything that works on sandboxes [alias: sb]
       image       Everything that works on images [alias: img]
+      volume      Everything that works on home volumes [alias: vol]
+      storage     Everything that works on storage
       config      Everything that works on settings [alias: cfg]
       runtime     Everything that works on what runs sandboxes
       doctor      Check that this computer has all that is needed
+      upgrade     Put a newer release in the place of this program
       tree        Print all commands and flags as a tree
       completion  Print a script that completes this command line in a shell
       version     Print the name and the version of this program
@@ -101,7 +124,8 @@ fn the_first_page() {
                                     settings say] [possible values: opencode, opencode2, pi,
                                     claude-code]
       -n, --dry-run                 Say what would be done, and do nothing
-          --dry-run-vm              Do everything but make, start and use the machine
+          --dry-run-vm              Build the image and make the home, but do not make, start or use the
+                                    machine
       -w, --worktree <NAME[:BASE]>  Work in a git worktree inside the sandbox, made from BASE if it is
                                     new
       -s, --serve-only              Start the agent's server and wait, without a client
@@ -156,7 +180,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── -l, --log-level <LEVEL>               Show messages of this importance and above: error, warning, info (the default) or verbose
     ├── --agent <NAME>                        The agent whose sandbox is meant [default: opencode, or what the settings say]
     ├── -n, --dry-run                         Say what would be done, and do nothing
-    ├── --dry-run-vm                          Do everything but make, start and use the machine
+    ├── --dry-run-vm                          Build the image and make the home, but do not make, start or use the machine
     ├── -r, --rebuild                         Build the image anew, without the layers of earlier builds
     ├── --agent-version <VERSION>             Put this version of the agent into the image
     ├── --docker                              Put a Docker engine into the image
@@ -178,18 +202,23 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── kill                                  Power the project's sandbox off at once (also: sandbox kill)
     ├── logs                                  Show the logs of a sandbox
     ├── build                                 Build the image of the project's sandbox (also: image build)
+    ├── prune                                 Remove sandboxes that were not used for long, with their homes and images
+    ├── df                                    Show what everything takes on disk, and what `prune` would free (also: storage df)
     ├── sandbox                               Everything that works on sandboxes (alias: sb)
     ├── image                                 Everything that works on images (alias: img)
+    ├── volume                                Everything that works on home volumes (alias: vol)
+    ├── storage                               Everything that works on storage
     ├── config                                Everything that works on settings (alias: cfg)
     ├── runtime                               Everything that works on what runs sandboxes
     ├── doctor                                Check that this computer has all that is needed
+    ├── upgrade                               Put a newer release in the place of this program
     ├── tree                                  Print all commands and flags as a tree
     ├── completion                            Print a script that completes this command line in a shell
     ├── version                               Print the name and the version of this program
     └── [AGENT_ARG]...                        Words for the agent, passed on as they are; put what starts with a dash after `--`
     ");
     assert!(tree.contains("│   ├── --cpus") || tree.contains("│   ├── -c, --cpus <COUNT>"), "{tree}");
-    assert!(!tree.contains("reference"), "hidden commands stay hidden: {tree}");
+    assert!(!tree.contains("── reference"), "hidden commands stay hidden: {tree}");
 }
 
 #[test]

@@ -9,25 +9,7 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 use rustix::process::Signal;
 
-use crate::environment::TestEnvironment;
-
-/// The hash of the environment's own folder says nothing here.
-fn without_hash(text: &str) -> String {
-    let mut words = Vec::new();
-    for line in text.lines() {
-        let words_of_line: Vec<String> = line
-            .split_whitespace()
-            .map(|word| match word.find("project-") {
-                Some(at) if word.len() >= at + 22 => {
-                    format!("{}project-HASH{}", &word[..at], &word[at + 22..])
-                }
-                _ => word.into(),
-            })
-            .collect();
-        words.push(words_of_line.join(" "));
-    }
-    words.join("\n")
-}
+use crate::environment::{TestEnvironment, without_hash};
 
 #[test]
 fn a_command_runs_and_its_code_comes_back() {
@@ -130,9 +112,9 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
 }
 
 #[test]
-fn twenty_at_once_share_one_sandbox() {
+fn fifty_at_once_share_one_sandbox() {
     let environment = TestEnvironment::new();
-    let mut running: Vec<_> = (0..20)
+    let mut running: Vec<_> = (0..50)
         .map(|number| {
             let script = format!("echo {number}; exit {number}");
             let mut command = environment.command(&["exec", "--", "sh", "-c", &script]);
@@ -197,8 +179,16 @@ fn lists_for_programs_and_by_label() {
     let environment = TestEnvironment::new();
     environment.run(&["exec", "true"]);
     environment.run(&["exec", "--agent", "pi", "true"]);
-    let json = environment.run(&["list", "--format", "json", "--label", "agent=pi"]).success();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let list = || environment.json(&["list", "--format", "json", "--label", "agent=pi"]);
+    let begun = Instant::now();
+    // The keeper asks the agent before it knows that nothing holds the sandbox.
+    let json = loop {
+        let json = list();
+        if json[0]["detail"] != "held: the agent is being asked" || begun.elapsed().as_secs() > 8 {
+            break json;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
     assert_eq!(json.as_array().unwrap().len(), 1, "{json:#}");
     assert_eq!(json[0]["status"], "running");
     assert_eq!(json[0]["labels"]["org.agents-sandbox.agent"], "pi");
@@ -316,6 +306,8 @@ fn a_dry_run_makes_nothing() {
     agent opencode "fix it" -y
     machine 2 CPUs, 1G memory
     network none
+    image would be built
+    home would be made
     status would be made
     "#);
     assert_eq!(environment.run(&["list", "--names"]).success(), "");
@@ -341,7 +333,7 @@ fn a_thousand_records_are_listed() {
 fn a_boot_that_fails_says_why_and_blocks_nothing() {
     let environment = TestEnvironment::new();
     environment.write("runtime/faults.json", "{\"boot-fails\": \"no bootable device\"}");
-    assert_snapshot!(without_hash(&environment.run(&["exec", "true"]).to_string()), @"
+    assert_snapshot!(without_hash(&environment.run(&["exec", "-l", "warning", "true"]).to_string()), @"
     error: sandbox `project-HASH-opencode` did not boot: no bootable device
     │ project-HASH-opencode no bootable device
     hint: `agents-sandbox logs` shows the whole console
@@ -367,6 +359,25 @@ fn steps_are_lines_where_nobody_watches() {
     environment.run(&["stop"]).success();
     let told = environment.run(&["exec", "-l", "verbose", "true"]).stderr;
     assert!(told.lines().any(|line| line.contains("starting the sandbox (0.5 s)")), "{told}");
+}
+
+/// A process that will not go is no reason to wait for ever; that it had to be ended is said.
+#[test]
+fn a_stop_that_had_to_power_off_says_so() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    let mut client = environment
+        .command(&["exec", "--", "sh", "-c", "trap '' TERM HUP INT; echo ready; while :; do sleep 0.1; done"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut reader = std::io::BufReader::new(client.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    let ran = environment.run(&["stop"]);
+    client.wait().unwrap();
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(ran.stderr.contains("did not end by itself and was powered off"), "{ran}");
 }
 
 /// Ctrl-C while a sandbox boots ends the boot with it: no sandbox is left that nobody watches over.

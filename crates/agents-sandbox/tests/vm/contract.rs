@@ -47,14 +47,7 @@ impl QemuHarness {
             "agents-sandbox/contract:latest".parse().map_err(|error| format!("{error}"))?;
         let image =
             TestImage { reference, digest, archive, dev_uid: image::DEV_UID, dev_gid: image::DEV_UID };
-        let kernel_layout = layout.clone();
-        let options = QemuOptions {
-            program: place::program(),
-            kernel: Box::new(move || kernel(&kernel_layout)),
-            accel: AccelChoice::Auto,
-            notice: Box::new(|_| {}),
-        };
-        let runtime = QemuRuntime::new(&layout, options);
+        let runtime = runtime(&layout);
         fs::create_dir_all(place::place()).map_err(|error| error.to_string())?;
         let scratch = tempfile::tempdir_in(place::place()).map_err(|error| error.to_string())?;
         Ok(Self { runtime, layout, image, scratch, made: AtomicU32::new(0) })
@@ -63,6 +56,18 @@ impl QemuHarness {
     fn next(&self, kind: &str) -> PathBuf {
         self.scratch.path().join(format!("{kind}-{}", self.made.fetch_add(1, Ordering::Relaxed)))
     }
+}
+
+/// The driver over the tests' own store.
+pub fn runtime(layout: &Layout) -> QemuRuntime {
+    let kernel_layout = layout.clone();
+    let options = QemuOptions {
+        program: place::program(),
+        kernel: Box::new(move || kernel(&kernel_layout)),
+        accel: AccelChoice::Auto,
+        notice: Box::new(|_| {}),
+    };
+    QemuRuntime::new(layout, options)
 }
 
 /// The guest kernel out of the private runtime, as the program gets it.

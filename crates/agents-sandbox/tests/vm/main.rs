@@ -6,6 +6,7 @@
 #![allow(clippy::print_stderr, reason = "the second process reports to the first")]
 
 mod contract;
+mod homes;
 mod image;
 mod person;
 mod place;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
                 person::run_as_ordinary(&[(CASE, case)]).map_err(Failed::from)
             }));
         }
+    }
+    for (name, run) in homes::CASES {
+        trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -10,7 +10,7 @@ use sandbox_model::{ImageRef, SandboxName};
 use sandbox_runtime::{RuntimeError, SandboxInfo};
 use sandbox_state::is_locked;
 
-use super::{Plan, Report, SeenImage, SeenSandbox, SeenVolume, StateRecord, snapshot};
+use super::{Plan, Report, SeenImage, SeenLeftover, SeenSandbox, SeenVolume, StateRecord, snapshot};
 use crate::locks::{Patience, boot_lock_if, remove_images};
 use crate::{Context, Result, Target};
 
@@ -49,6 +49,12 @@ pub(super) fn carry_out_with(
     for volume in &plan.volumes {
         let what = format!("home volume {}", volume.name);
         if let Err(error) = doer.volume(volume, &what) {
+            doer.report.fail(what, &error);
+        }
+    }
+    for leftover in &plan.leftovers {
+        let what = format!("unfinished home volume {}", leftover.path.display());
+        if let Err(error) = doer.leftover(leftover, &what) {
             doer.report.fail(what, &error);
         }
     }
@@ -146,6 +152,25 @@ impl Doer<'_> {
         drop(lock);
         self.report.free(volume.size);
         self.report.volumes.push(volume.name.to_string());
+        Ok(())
+    }
+
+    /// Its maker held the lock; nobody waits for one that holds it now.
+    fn leftover(&mut self, leftover: &SeenLeftover, what: &str) -> Result<()> {
+        let Some(_lock) = boot_lock_if(self.context, &leftover.owner, PURPOSE, Patience::None)? else {
+            self.report.spare(what.into(), USED);
+            return Ok(());
+        };
+        if self.users()?.iter().any(|info| info.spec.home.path.starts_with(&leftover.path)) {
+            self.report.spare(what.into(), USED);
+            return Ok(());
+        }
+        match fs::remove_dir_all(&leftover.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        self.report.free(leftover.size);
+        self.report.leftovers.push(leftover.path.display().to_string());
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 mod auto;
 mod carry_out;
 mod plan;
+mod reasons;
 mod report;
 mod snapshot;
 #[cfg(test)]
@@ -18,5 +19,9 @@ mod tests;
 pub use auto::{AUTO_PRUNE_AGE, AutoPrune, auto_prune};
 pub use carry_out::carry_out;
 pub use plan::{Kinds, Plan, Rules, plan};
+pub use reasons::Reasons;
 pub use report::{Failure, Report, Spared};
-pub use snapshot::{SeenImage, SeenSandbox, SeenUnnamed, SeenVolume, Snapshot, StateRecord, snapshot};
+pub(crate) use snapshot::is_task;
+pub use snapshot::{
+    SeenImage, SeenLeftover, SeenSandbox, SeenUnnamed, SeenVolume, Snapshot, StateRecord, snapshot,
+};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sandbox_model::{ByteSize, CheckoutSlug};
 
-use super::{SeenImage, SeenSandbox, SeenUnnamed, SeenVolume, Snapshot, StateRecord};
+use super::{SeenImage, SeenLeftover, SeenSandbox, SeenUnnamed, SeenVolume, Snapshot, StateRecord};
 use crate::{Target, owner};
 
 /// A build that is under way leaves images without a name for a while.
@@ -41,6 +41,8 @@ pub struct Plan {
     /// Stale ones and those left over from tasks.
     pub sandboxes: Vec<SeenSandbox>,
     pub volumes: Vec<SeenVolume>,
+    /// Half-made volumes of commands that were killed.
+    pub leftovers: Vec<SeenLeftover>,
     /// Whose state folders go, because their last volume does.
     pub states: Vec<Target>,
     /// References of the runtime.
@@ -62,6 +64,7 @@ impl Plan {
         let images = self.images.iter().filter(|image| digests.insert(&image.digest));
         let all = sandboxes.chain(volumes).chain(images.map(|image| image.size));
         let all = all.chain(self.unnamed.iter().map(|image| image.size));
+        let all = all.chain(self.leftovers.iter().map(|leftover| leftover.size));
         ByteSize::from_bytes(all.map(ByteSize::bytes).sum())
     }
 }
@@ -77,6 +80,7 @@ pub fn plan(snapshot: &Snapshot, rules: &Rules) -> Plan {
     if rules.kinds.volumes {
         let goes = |volume: &&SeenVolume| sides.volume_goes(volume);
         plan.volumes = snapshot.volumes.iter().filter(goes).cloned().collect();
+        plan.leftovers = snapshot.leftovers.iter().filter(|l| !sides.mounts_within(l)).cloned().collect();
     }
     if rules.kinds.volumes && rules.kinds.sandboxes {
         plan.states = sides.pruned.iter().filter(|target| sides.state_goes(target)).cloned().collect();
@@ -90,14 +94,15 @@ pub fn plan(snapshot: &Snapshot, rules: &Rules) -> Plan {
 }
 
 /// Who is on which side.
-struct Sides<'a> {
-    snapshot: &'a Snapshot,
+#[derive(Debug)]
+pub(super) struct Sides<'a> {
+    pub(super) snapshot: &'a Snapshot,
     kinds: Kinds,
-    stale: Vec<&'a SeenSandbox>,
+    pub(super) stale: Vec<&'a SeenSandbox>,
     /// Those that will still be there.
-    remaining: Vec<&'a SeenSandbox>,
+    pub(super) remaining: Vec<&'a SeenSandbox>,
     /// Whose sandbox is used or protected.
-    kept: BTreeSet<Target>,
+    pub(super) kept: BTreeSet<Target>,
     /// Whose sandbox is stale.
     pruned: BTreeSet<Target>,
     /// A sandbox that cannot be read, and whose name does not tell what it might use.
@@ -105,7 +110,7 @@ struct Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
-    fn of(snapshot: &'a Snapshot, rules: &Rules) -> Self {
+    pub(super) fn of(snapshot: &'a Snapshot, rules: &Rules) -> Self {
         let spared = |sandbox: &SeenSandbox| sandbox.owner.is_some() && sandbox.owner == rules.spare;
         let is_stale = |sandbox: &SeenSandbox| {
             let rest = u64::try_from(snapshot.taken.saturating_sub(sandbox.updated)).unwrap_or(0);
@@ -137,6 +142,11 @@ impl<'a> Sides<'a> {
         });
         let used = self.remaining.iter().any(|sandbox| sandbox.disks.contains(&volume.path));
         !recorded && !used && self.pruned.iter().any(|target| self.belongs(volume, target))
+    }
+
+    /// A task's sandbox may outlive the command that began it.
+    fn mounts_within(&self, leftover: &SeenLeftover) -> bool {
+        self.remaining.iter().flat_map(|sandbox| &sandbox.disks).any(|disk| disk.starts_with(&leftover.path))
     }
 
     /// By its name, or because the target's own sandbox mounts it. What may be anyone's is nobody's.

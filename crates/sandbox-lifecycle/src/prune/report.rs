@@ -6,6 +6,8 @@ pub struct Report {
     /// Names of removed sandboxes, those of tasks among them.
     pub sandboxes: Vec<String>,
     pub volumes: Vec<String>,
+    /// Folders of half-made volumes.
+    pub leftovers: Vec<String>,
     pub images: Vec<String>,
     /// Ids of images in the engine.
     pub unnamed: Vec<String>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use sandbox_image::EngineSetting;
 use sandbox_model::{ByteSize, Digest, ImageRef, SandboxName, Status, VolumeName, labels};
 use sandbox_runtime::SandboxInfo;
-use sandbox_state::{ProjectState, Stamp, read_record};
+use sandbox_state::{ProjectState, Stamp, is_locked, read_record};
 
 use crate::{Context, Result, Target, owner, volumes};
 
@@ -17,6 +17,8 @@ pub struct Snapshot {
     /// Names of sandboxes whose record cannot be read: they may use anything of theirs.
     pub broken: Vec<String>,
     pub volumes: Vec<SeenVolume>,
+    /// What killed commands left of volumes they were making.
+    pub leftovers: Vec<SeenLeftover>,
     pub images: Vec<SeenImage>,
     /// By target; one without a state file is not in it.
     pub states: BTreeMap<Target, StateRecord>,
@@ -51,6 +53,15 @@ pub struct SeenVolume {
     pub name: VolumeName,
     pub path: PathBuf,
     pub owner: Option<Target>,
+    /// Bytes on disk.
+    pub size: ByteSize,
+}
+
+/// A folder beside the volumes with a half-made one, whose maker is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenLeftover {
+    pub path: PathBuf,
+    pub owner: Target,
     /// Bytes on disk.
     pub size: ByteSize,
 }
@@ -90,6 +101,7 @@ pub fn snapshot(context: &Context<'_>, engine: Option<EngineSetting>) -> Result<
         sandboxes: list.sandboxes.into_iter().map(|info| sandbox(context, info)).collect(),
         broken: list.broken.into_iter().map(|broken| broken.name).collect(),
         volumes: volumes::files(&context.layout)?.into_iter().map(volume).collect(),
+        leftovers: leftovers(context)?,
         ..Snapshot::default()
     };
     for image in context.runtime.list_images()? {
@@ -128,13 +140,26 @@ fn sandbox(context: &Context<'_>, info: SandboxInfo) -> SeenSandbox {
 }
 
 /// The name tells where a label cannot: earlier versions set none.
-fn is_task(spec: &sandbox_model::SandboxSpec) -> bool {
+pub(crate) fn is_task(spec: &sandbox_model::SandboxSpec) -> bool {
     spec.labels.contains_key(labels::TASK) || spec.name.as_str().starts_with("agents-sandbox-task-")
 }
 
 fn volume(file: volumes::VolumeFile) -> SeenVolume {
     let owner = owner::of_volume(&file.name).map(|(target, _)| target);
     SeenVolume { owner, size: file.used, path: file.path, name: file.name }
+}
+
+/// Whoever makes a volume holds its sandbox's lock meanwhile.
+fn leftovers(context: &Context<'_>) -> Result<Vec<SeenLeftover>> {
+    let mut leftovers = Vec::new();
+    for (owner, path) in crate::home_volume::unfinished(&context.layout)? {
+        let lock = context.layout.boot_lock(&owner.checkout, owner.agent);
+        if !is_locked(&lock).unwrap_or(true) {
+            let size = ByteSize::from_bytes(crate::storage::allocated(&path));
+            leftovers.push(SeenLeftover { path, owner, size });
+        }
+    }
+    Ok(leftovers)
 }
 
 /// `None` where nothing is recorded.

@@ -259,6 +259,7 @@ prop_compose! {
         states in prop::collection::btree_map(any_target(), prop::option::weighted(0.9, prop::option::of((any_target(), 0..4_u8))), 0..5),
         broken in prop::collection::vec(any_target().prop_map(|target| target.name().to_string()), 0..2),
         unnamed in prop::collection::vec((0..9_u8, 0..3_i64), 0..3),
+        leftovers in prop::collection::btree_map(any_target(), any::<bool>(), 0..3),
     ) -> Snapshot {
         let mut sandboxes: Vec<SeenSandbox> = sandboxes;
         sandboxes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -284,9 +285,22 @@ prop_compose! {
                 .into_iter()
                 .map(|(number, days)| SeenUnnamed { id: digest(number), created: NOW - days * DAY, size: ByteSize::mib(1) })
                 .collect(),
+            leftovers: leftovers
+                .into_iter()
+                .map(|(owner, used)| leftover(owner, used, &mut sandboxes))
+                .collect(),
             sandboxes, images, broken, engine_problem: None,
         }
     }
+}
+
+/// A half-made volume, which where `used` some sandbox mounts.
+fn leftover(owner: Target, used: bool, sandboxes: &mut [SeenSandbox]) -> SeenLeftover {
+    let path = PathBuf::from(format!("/volumes/.new-{}.x", owner.name()));
+    if let (true, Some(sandbox)) = (used, sandboxes.first_mut()) {
+        sandbox.disks.push(path.join("home.ext4"));
+    }
+    SeenLeftover { path, owner, size: ByteSize::mib(1) }
 }
 
 fn any_rules() -> impl Strategy<Value = Rules> {
@@ -300,6 +314,7 @@ fn after(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut after = snapshot.clone();
     after.sandboxes.retain(|sandbox| !plan.sandboxes.contains(sandbox));
     after.volumes.retain(|volume| !plan.volumes.contains(volume));
+    after.leftovers.retain(|leftover| !plan.leftovers.contains(leftover));
     after.images.retain(|image| !plan.images.contains(image));
     after.unnamed.retain(|image| !plan.unnamed.contains(image));
     after.states.retain(|target, _| !plan.states.contains(target));
@@ -340,6 +355,10 @@ proptest! {
             prop_assert!(!snapshot.broken.contains(&target.name().to_string()));
             prop_assert!(snapshot.states.get(target) != Some(&StateRecord::Unreadable));
         }
+        for leftover in &plan.leftovers {
+            let within = |disk: &PathBuf| disk.starts_with(&leftover.path);
+            prop_assert!(!left.sandboxes.iter().any(|sandbox| sandbox.disks.iter().any(within)));
+        }
         for image in &plan.images {
             prop_assert!(owner::of_image(&image.reference).is_some());
             let uses = |s: &SeenSandbox| s.image == image.reference || s.digest == image.digest;
@@ -355,6 +374,24 @@ proptest! {
         let first = plan(&snapshot, &rules);
         let second = plan(&after(&snapshot, &first), &rules);
         prop_assert!(second.is_empty(), "{second:?}");
+    }
+
+    #[test]
+    fn everything_goes_or_has_a_reason_to_stay(snapshot in any_snapshot(), rules in any_rules()) {
+        let reasons = Reasons::new(&snapshot, &rules);
+        for sandbox in &snapshot.sandboxes {
+            let goes = reasons.plan.sandboxes.contains(sandbox);
+            prop_assert_eq!(reasons.sandbox(sandbox).is_none(), goes);
+        }
+        for volume in &snapshot.volumes {
+            prop_assert_eq!(reasons.volume(volume).is_none(), reasons.plan.volumes.contains(volume));
+        }
+        let left = after(&snapshot, &reasons.plan);
+        for image in &snapshot.images {
+            let stays = left.images.iter().any(|other| other.digest == image.digest)
+                || left.sandboxes.iter().any(|sandbox| sandbox.digest == image.digest);
+            prop_assert!(!rules.kinds.images || !rules.kinds.sandboxes || reasons.image(&image.digest).is_some() == stays);
+        }
     }
 
     #[test]

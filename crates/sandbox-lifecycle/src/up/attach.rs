@@ -1,12 +1,14 @@
 //! The short way: the sandbox runs as it should, and only a lease is missing. A few milliseconds, without
 //! a lock.
 
+use std::time::Instant;
+
 use sandbox_keeper::LeaseOutcome;
-use sandbox_model::Status;
+use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_state::{ProjectState, read_record};
 
 use super::{Outcome, Up, guest, plan};
-use crate::{Change, Context, Lease, Result, UpRequest, keeper};
+use crate::{Change, Context, Lease, Result, Stage, UpRequest, keeper, sandbox_name};
 
 /// Kind of the fingerprint that says what the sandbox's image was built from.
 pub const IMAGE_FINGERPRINT: &str = "image";
@@ -16,6 +18,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     if request.rebuild {
         return Ok(None);
     }
+    let begin = Instant::now();
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let Some(state) = read_record::<ProjectState>(&files.state())? else { return Ok(None) };
@@ -23,30 +26,45 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     if state.fingerprints.get(IMAGE_FINGERPRINT).map(String::as_str) != Some(content_id) {
         return Ok(None);
     }
-    let Some(info) = context.runtime.inspect(&target.name())? else { return Ok(None) };
+    let name = sandbox_name(context, &target)?;
+    let Some(info) = context.runtime.inspect(&name)? else { return Ok(None) };
     if info.status != Status::Running {
         return Ok(None);
     }
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
-    let wanted = super::spec::spec(request, digest, context.layout.volume(&home), workspace);
+    let volume = context.layout.volume(&home);
+    let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
         plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending, false),
         _ => return Ok(None),
     }
     match keeper::lease(context, request, &files.keeper())? {
-        LeaseOutcome::Leased(lease) => finish(context, request, lease).map(Some),
+        LeaseOutcome::Leased(lease) => {
+            for (stage, what) in [
+                (Stage::Image, "nothing changed"),
+                (Stage::HomeVolume, home.as_str()),
+                (Stage::Sandbox, "it runs"),
+            ] {
+                stage.report(context.reporter, what, begin.elapsed());
+            }
+            finish(context, request, &wanted.name, lease).map(Some)
+        }
         LeaseOutcome::Draining(keeper) => Ok(Some(Outcome::Stopping(keeper))),
         LeaseOutcome::NoKeeper => Ok(None),
     }
 }
 
 /// With the lease held nobody stops the sandbox; it may still have stopped just before.
-pub fn finish(context: &Context<'_>, request: &UpRequest, lease: Lease) -> Result<Outcome> {
-    let name = request.target().name();
-    let Some(boot_id) = context.runtime.boot_id(&name)? else { return Ok(Outcome::Unsettled) };
+pub fn finish(
+    context: &Context<'_>,
+    request: &UpRequest,
+    name: &SandboxName,
+    lease: Lease,
+) -> Result<Outcome> {
+    let Some(boot_id) = context.runtime.boot_id(name)? else { return Ok(Outcome::Unsettled) };
     Ok(Outcome::Up(Up {
-        emulated: context.runtime.emulated(&name)?,
-        name,
+        emulated: context.runtime.emulated(name)?,
+        name: name.clone(),
         agent: request.agent,
         lease,
         boot_id,

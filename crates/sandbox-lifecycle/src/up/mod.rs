@@ -6,17 +6,19 @@ mod home;
 mod others;
 mod plan;
 mod prepare;
+mod rehearse;
 pub(crate) mod spec;
 
 pub(crate) use attach::IMAGE_FINGERPRINT;
 pub(crate) use others::held;
+pub use rehearse::{Extent, Rehearsal, rehearse};
 
 use std::time::{Duration, Instant};
 
 use sandbox_keeper::Draining;
 use sandbox_model::{AgentName, SandboxName, Status};
 
-use crate::{Context, Lease, LifecycleError, Result, UpRequest};
+use crate::{Context, Lease, LifecycleError, Result, UpRequest, sandbox_name};
 
 /// A stop takes seconds; one that takes longer than this is stuck.
 const STOP_DEADLINE: Duration = Duration::from_mins(2);
@@ -70,7 +72,7 @@ pub fn up(context: &Context<'_>, request: &UpRequest) -> Result<Up> {
             }
             Outcome::Unsettled if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
             Outcome::Unsettled => {
-                let name = request.target().name();
+                let name = sandbox_name(context, &request.target())?;
                 let status = context.runtime.inspect(&name)?.map_or(Status::Created, |info| info.status);
                 return Err(LifecycleError::NotUsable { name, status });
             }

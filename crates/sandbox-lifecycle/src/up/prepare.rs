@@ -1,17 +1,19 @@
 //! The long way, under the boot lock: image, home volume, sandbox, boot, keeper.
 
+use std::time::Instant;
+
 use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{Digest, SandboxSpec, Status};
 use sandbox_runtime::SandboxInfo;
-use sandbox_state::{ProjectState, SandboxFiles, read_record, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, crash, read_record, write_record};
 
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan};
 use super::{Outcome, guest, home, others, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
-    Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, UpRequest, build,
-    drift, home_volume, keeper,
+    Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, Stage, UpRequest,
+    build, drift, home_volume, keeper, sandbox_name,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -26,7 +28,6 @@ pub fn prepare(
     booted: &mut bool,
 ) -> Result<Outcome> {
     let target = request.target();
-    let name = target.name();
     let lock = boot_lock(context, &target, request.verb)?;
     // Whoever held the lock may have done all the work.
     if let Some(outcome) = attach(context, request, content_id)? {
@@ -36,18 +37,22 @@ pub fn prepare(
     let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
     // Nobody removes images while one is about to be used.
     let images = use_images(context, request.verb)?;
-    let image = image(context, request, &state, content_id)?;
+    let image = Stage::Image.run(context.reporter, || image(context, request, &state, content_id))?;
     request.rebuild = false;
 
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let owner = (workspace.guest_uid, workspace.guest_gid);
-    let (volume, home, made) = home_volume::ensure(context, &target, &state, &image.digest, owner)?;
+    let (volume, home, made) = Stage::HomeVolume
+        .run(context.reporter, || home_volume::ensure(context, &target, &state, &image.digest, owner))?;
     if made {
         home::settle(&mut state, volume, &image.digest);
         write_record(&files.state(), &state)?;
     }
 
+    let begin = Instant::now();
+    let mut name = sandbox_name(context, &target)?;
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
+    let today = std::mem::replace(&mut wanted.name, name.clone());
     let existing = context.runtime.inspect(&name)?;
     let plan = decide(context, request, existing.as_ref(), &wanted)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
@@ -68,8 +73,16 @@ pub fn prepare(
             let choice = home::ask(context, &plan, &state, &wanted, &changes)?;
             tell_applied(context, request, &changes);
             stop(context, &plan, &wanted)?;
+            crash::point("the sandbox is at rest");
             if let Some(how) = choice {
                 home::replace(context, &target, &mut state, &mut wanted, how)?;
+            }
+            if matches!(plan, Plan::Recreate | Plan::StopAndRecreate) {
+                context.runtime.remove(&name)?;
+                crash::point("the sandbox is removed to be made anew");
+                // One of an earlier version gets today's name with it.
+                name.clone_from(&today);
+                wanted.name = today;
             }
             if !settle(context, &plan, &wanted)? {
                 return Ok(Outcome::Unsettled);
@@ -82,28 +95,43 @@ pub fn prepare(
     if !matches!(plan, Plan::Use { .. }) {
         let step = context.reporter.begin("starting the sandbox");
         // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
+        crash::point("the sandbox is not started yet");
         context.runtime.start(&name)?;
+        crash::point("the sandbox is started");
         step.finish(None);
         *booted = true;
     }
     drop(images);
-    let outcome = keeper::lease_or_start(context, request, &files)?;
+    let outcome = keeper::lease_or_start(context, request, &name, &files)?;
+    crash::point("the keeper has a client");
     drop(lock);
+    Stage::Sandbox.report(context.reporter, done(&plan), begin.elapsed());
     match outcome {
-        LeaseOutcome::Leased(lease) => finish(context, request, lease),
+        LeaseOutcome::Leased(lease) => finish(context, request, &name, lease),
         LeaseOutcome::Draining(keeper) => Ok(Outcome::Stopping(keeper)),
         LeaseOutcome::NoKeeper => Ok(Outcome::Unsettled),
     }
 }
 
+/// What came of a plan, in a few words.
+const fn done(plan: &Plan) -> &'static str {
+    match plan {
+        Plan::Create => "made and started",
+        Plan::Recreate | Plan::StopAndRecreate => "made anew and started",
+        Plan::Update | Plan::StopAndUpdate => "changed and started",
+        Plan::Start => "started",
+        Plan::Use { .. } | Plan::Wait | Plan::Refuse => "it runs",
+    }
+}
+
 /// The image that the sandbox shall have.
-struct Image {
-    digest: Digest,
+pub struct Image {
+    pub digest: Digest,
     content_id: String,
 }
 
 /// The recorded image where nothing changed and the runtime still has it: no engine is asked then.
-fn image(
+pub fn image(
     context: &Context<'_>,
     request: &UpRequest,
     state: &ProjectState,
@@ -157,9 +185,6 @@ fn stop(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<()> 
 /// Makes the sandbox at rest the wanted one. `false` when someone got in between: look again.
 fn settle(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<bool> {
     let runtime = &context.runtime;
-    if matches!(plan, Plan::Recreate | Plan::StopAndRecreate) {
-        runtime.remove(&wanted.name)?;
-    }
     let outcome = match plan {
         Plan::Create | Plan::Recreate | Plan::StopAndRecreate => {
             context.reporter.verbose("making the sandbox");

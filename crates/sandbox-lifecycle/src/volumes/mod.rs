@@ -10,10 +10,12 @@ mod remove;
 mod replace;
 mod rest;
 
-pub use edit::{Edit, edit};
+pub use edit::{Edit, GUEST_OLD_HOME, edit};
 pub use error::VolumeError;
 pub use list::{Volume, list};
 pub(crate) use list::{VolumeFile, files};
 pub use remove::{RemovedVolume, remove};
 pub(crate) use replace::{How, make};
-pub use replace::{Replaced, Replacement, migrate, reset};
+pub use replace::{Replaced, Replacement, migrate, replaceable, reset};
+
+pub use crate::home_volume::abandon;

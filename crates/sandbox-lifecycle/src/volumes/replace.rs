@@ -64,6 +64,22 @@ pub fn migrate(context: &Context<'_>, wish: &Replacement) -> Result<Replaced, Vo
     replace(context, wish, true, "volume migrate")
 }
 
+/// The volume that a wish would leave for a new one. Changes nothing.
+pub fn replaceable(context: &Context<'_>, wish: &Replacement) -> Result<VolumeName, VolumeError> {
+    let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
+    let old = named(context, &target, wish)?;
+    usable(context, &target, &old)?;
+    Ok(old)
+}
+
+/// Only a sandbox that has a home can get another.
+fn named(context: &Context<'_>, target: &Target, wish: &Replacement) -> Result<VolumeName, VolumeError> {
+    let state_file = context.layout.sandbox_state(&target.checkout, target.agent).state();
+    let state = read_record::<ProjectState>(&state_file)?.unwrap_or_default();
+    let recorded = state.home_volume.ok_or_else(|| VolumeError::NoHome(target.clone()))?;
+    Ok(wish.volume.clone().unwrap_or(recorded))
+}
+
 fn replace(
     context: &Context<'_>,
     wish: &Replacement,
@@ -103,10 +119,7 @@ impl Begun {
     ) -> Result<Self, VolumeError> {
         let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
         let boot = boot_lock(context, &target, purpose)?;
-        let state_file = context.layout.sandbox_state(&target.checkout, target.agent).state();
-        let state = read_record::<ProjectState>(&state_file)?.unwrap_or_default();
-        let recorded = state.home_volume.ok_or_else(|| VolumeError::NoHome(target.clone()))?;
-        let old = wish.volume.clone().unwrap_or(recorded);
+        let old = named(context, &target, wish)?;
         let path = usable(context, &target, &old)?;
         let mut running = user(context, &path)?;
         if let (true, Some(name)) = (at_rest, &running) {

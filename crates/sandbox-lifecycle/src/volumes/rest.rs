@@ -4,7 +4,7 @@ use sandbox_model::{SandboxName, VolumeName};
 
 use super::VolumeError;
 use crate::up::held;
-use crate::{Change, Class, Context, Declined, RunningChoice, RunningQuestion, Target};
+use crate::{Change, Class, Context, Declined, RunningChoice, RunningQuestion, Target, sandbox_name};
 
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -17,7 +17,7 @@ pub fn make_rest(
     volume: &VolumeName,
 ) -> Result<(), VolumeError> {
     // A task's, say: it is somebody else's to end.
-    if *name != target.name() {
+    if *name != sandbox_name(context, target)? {
         return Err(VolumeError::Running(name.clone()));
     }
     if let Some(held) = held(context, target) {

@@ -19,6 +19,9 @@ pub const CASES: &[Case] = &[
     ("pruning_waits_for_users_of_images_and_names_them", waits),
     ("pruning_by_itself_is_silent_spares_its_own_and_waits_for_nobody", auto),
     ("images_built_since_the_snapshot_stay", built_since),
+    ("what_a_killed_command_left_of_a_volume_goes", leftovers),
+    ("usage_is_what_the_system_says_and_has_reasons", usage_adds_up),
+    ("an_image_in_use_is_not_removed", image_in_use),
 ];
 
 const ENGINE: EngineSetting = EngineSetting::Auto;
@@ -146,4 +149,84 @@ fn built_since() {
     let report = carry_out(&lab.context(), ENGINE, &plan);
     assert_eq!((report.images.len(), report.spared.len()), (0, 1), "{report:?}");
     assert_eq!(lab.runtime.list_images().unwrap().len(), 1);
+}
+
+fn leftovers() {
+    let lab = Lab::new();
+    lab.rested(0);
+    let left = lab.layout().volumes().join(format!(".new-{}.abc", lab.name()));
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("home.ext4"), vec![1; 100_000]).unwrap();
+    // Somebody else's folder, and one that is being filled just now.
+    let foreign = lab.layout().volumes().join(".new-mine");
+    fs::create_dir(&foreign).unwrap();
+    let lock = lab.layout().boot_lock(&lab.target().checkout, lab.target().agent);
+    let maker = Lock::take(&lock, LockMode::Exclusive, "volume reset", |_| {}).unwrap();
+    assert!(decide(&lab, Kinds::ALL, 7).is_empty());
+    drop(maker);
+    let plan = decide(&lab, Kinds::VOLUMES, 7);
+    assert_eq!((plan.leftovers.len(), plan.volumes.len()), (1, 0));
+    assert!(plan.size().bytes() >= 100_000);
+    let maker = Lock::take(&lock, LockMode::Exclusive, "volume reset", |_| {}).unwrap();
+    let report = carry_out(&lab.context(), ENGINE, &plan);
+    assert_eq!((report.leftovers.len(), report.spared.len()), (0, 1), "{report:?}");
+    drop(maker);
+    let report = carry_out(&lab.context(), ENGINE, &plan);
+    assert_eq!((report.leftovers.len(), report.failures.len()), (1, 0), "{report:?}");
+    assert!(!left.exists() && foreign.exists() && lab.home().is_file());
+    assert!(decide(&lab, Kinds::ALL, 7).is_empty());
+}
+
+fn usage_adds_up() {
+    let lab = Lab::new();
+    lab.rested(8);
+    let layout = lab.layout();
+    let image = layout.qemu().images().join("ab");
+    fs::create_dir_all(&image).unwrap();
+    fs::write(image.join("rootfs.erofs"), vec![7; 300_000]).unwrap();
+    // One file under two names, in two categories, is there once.
+    let kept = layout.engine().join("copy");
+    fs::create_dir_all(layout.engine()).unwrap();
+    fs::hard_link(image.join("rootfs.erofs"), &kept).unwrap();
+    // Some file systems decide only when they write what a file takes.
+    std::process::Command::new("sync").arg(&kept).status().unwrap();
+    let seen = look(&lab);
+    let rules =
+        |days: u64| Rules { kinds: Kinds::ALL, older_than: Duration::from_hours(days * 24), spare: None };
+    let usage = sandbox_lifecycle::storage::usage(&lab.context(), &seen, &rules(7));
+    let du = std::process::Command::new("du")
+        .args(["-sc", "--block-size=1"])
+        .args([&layout.data, &layout.state, &layout.cache])
+        .output()
+        .unwrap();
+    let du = String::from_utf8(du.stdout).unwrap();
+    let total = du.lines().last().unwrap().split_whitespace().next().unwrap();
+    assert_eq!(usage.total().bytes().to_string(), total, "{usage:#?}");
+    let sums: u64 = usage.categories().iter().map(|category| category.size.bytes()).sum();
+    assert_eq!(sums, usage.total().bytes());
+    let home = |usage: &sandbox_lifecycle::storage::Usage| {
+        let name = lab.state().home_volume.unwrap();
+        usage.items.iter().find(|item| item.name == name.as_str()).unwrap().clone()
+    };
+    assert!(home(&usage).reclaimable && usage.reclaimable() > home(&usage).size);
+    let usage = sandbox_lifecycle::storage::usage(&lab.context(), &seen, &rules(9));
+    let kept = home(&usage).kept.unwrap();
+    assert_eq!(kept, format!("sandbox {} mounts it", lab.name()));
+    assert!(!home(&usage).reclaimable);
+}
+
+fn image_in_use() {
+    let lab = Lab::new();
+    lab.rested(0);
+    let reference = lab.request().build_request().reference();
+    let remove = |dry_run| sandbox_lifecycle::remove_image(&lab.context(), &reference, dry_run);
+    let error = remove(false).unwrap_err().to_string();
+    assert_eq!(error, format!("image `{reference}` is used by sandbox `{}`", lab.name()));
+    sandbox_lifecycle::remove(&lab.context(), &lab.name(), false).unwrap();
+    remove(true).unwrap();
+    assert_eq!(lab.loaded_images(), 1);
+    remove(false).unwrap();
+    assert_eq!(lab.loaded_images(), 0);
+    assert_eq!(remove(false).unwrap_err().to_string(), format!("there is no image `{reference}`"));
+    assert!(lab.up().started);
 }

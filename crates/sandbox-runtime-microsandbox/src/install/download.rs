@@ -117,7 +117,7 @@ fn tag(response: &Response<Body>) -> Option<&str> {
 }
 
 /// The machine's own certificates; the built-in list where there are none.
-fn roots() -> RootCerts {
+pub(crate) fn roots() -> RootCerts {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let bundle = named.into_iter().chain(BUNDLES.map(PathBuf::from)).find_map(|path| fs::read(path).ok());
     let certificates: Vec<_> = bundle

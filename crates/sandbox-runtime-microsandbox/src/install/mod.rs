@@ -18,6 +18,7 @@ mod archive;
 mod child;
 mod download;
 mod error;
+mod get;
 mod installation;
 mod pins;
 mod pip;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use sandbox_state::{Layout, Lock, LockMode, MsbFiles, make_private_dir};
 
 pub use error::RuntimeInstallError;
+pub use get::get;
 pub use installation::{Found, Installation, installation, uninstall};
 pub(crate) use installation::{is_run_from, retire_others};
 use pins::Pins;

@@ -1,0 +1,126 @@
+//! What a file is for, told by its path. Pure.
+
+use std::path::Path;
+
+use sandbox_state::Layout;
+
+/// What storage is used for, in the order in which it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    BaseImages,
+    PrivateDisks,
+    HomeVolumes,
+    Kernels,
+    Runtime,
+    EngineImages,
+    Caches,
+    Logs,
+    /// State files, locks, and everything without a place of its own.
+    Records,
+}
+
+impl Category {
+    pub const ALL: [Self; 9] = [
+        Self::BaseImages,
+        Self::PrivateDisks,
+        Self::HomeVolumes,
+        Self::Kernels,
+        Self::Runtime,
+        Self::EngineImages,
+        Self::Caches,
+        Self::Logs,
+        Self::Records,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BaseImages => "base images",
+            Self::PrivateDisks => "private disks",
+            Self::HomeVolumes => "home volumes",
+            Self::Kernels => "kernels",
+            Self::Runtime => "runtime",
+            Self::EngineImages => "engine images",
+            Self::Caches => "caches",
+            Self::Logs => "logs",
+            Self::Records => "records",
+        }
+    }
+}
+
+/// The category of a file in one of our folders, and the name of the thing that it is a part of: a sandbox,
+/// a volume, an image's digest, or the folder itself.
+pub fn of(layout: &Layout, path: &Path) -> (Category, String) {
+    let log = path.extension().is_some_and(|extension| extension == "log");
+    if let Ok(inside) = path.strip_prefix(&layout.data) {
+        return of_data(inside, log);
+    }
+    if let Ok(inside) = path.strip_prefix(&layout.cache) {
+        return (Category::Caches, part(inside, 0).unwrap_or("cache").into());
+    }
+    let inside = path.strip_prefix(&layout.state).unwrap_or(path);
+    match (log, part(inside, 0), part(inside, 1)) {
+        (true, Some(checkout), Some(agent)) => (Category::Logs, format!("{checkout}-{agent}")),
+        (_, first, _) => (Category::Records, first.unwrap_or("state").into()),
+    }
+}
+
+fn of_data(inside: &Path, log: bool) -> (Category, String) {
+    let name = |at: usize, fallback: &str| part(inside, at).unwrap_or(fallback).to_string();
+    match (part(inside, 0), part(inside, 1)) {
+        (Some("volumes"), file) => {
+            let file = file.unwrap_or("volumes");
+            (Category::HomeVolumes, file.strip_suffix(".ext4").unwrap_or(file).into())
+        }
+        (Some("qemu"), Some("images")) => (Category::BaseImages, name(2, "images")),
+        (Some("qemu" | "msb"), Some("sandboxes")) => {
+            let category = if log { Category::Logs } else { Category::PrivateDisks };
+            (category, name(2, "sandboxes"))
+        }
+        (Some("qemu"), Some("boot")) => (Category::Kernels, name(2, "boot")),
+        (Some("msb"), Some("cache" | "images" | "layers" | "fsmeta" | "vmdk")) => {
+            (Category::BaseImages, format!("msb/{}", name(1, "images")))
+        }
+        (Some("msb"), _) => (Category::Runtime, name(1, "msb")),
+        (Some("engine"), _) => (Category::EngineImages, name(1, "engine")),
+        (first, _) => (Category::Records, first.unwrap_or("data").into()),
+    }
+}
+
+/// One component; a name that is not UTF-8 counts to the folder above.
+fn part(path: &Path, at: usize) -> Option<&str> {
+    path.components().nth(at)?.as_os_str().to_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_its_category() {
+        let layout = Layout {
+            config: "/c/agents-sandbox".into(),
+            state: "/s/agents-sandbox".into(),
+            data: "/d/agents-sandbox".into(),
+            cache: "/k/agents-sandbox".into(),
+        };
+        for (path, category, name) in [
+            ("/d/agents-sandbox/volumes/p-pi-1.ext4", Category::HomeVolumes, "p-pi-1"),
+            ("/d/agents-sandbox/volumes/.new-p-pi.Xy/home.ext4", Category::HomeVolumes, ".new-p-pi.Xy"),
+            ("/d/agents-sandbox/qemu/images/ab12/rootfs.erofs", Category::BaseImages, "ab12"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/root.ext4", Category::PrivateDisks, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log", Category::Logs, "p-pi"),
+            ("/d/agents-sandbox/qemu/boot/vmlinux-1", Category::Kernels, "vmlinux-1"),
+            ("/d/agents-sandbox/qemu/kvm.json", Category::Records, "qemu"),
+            ("/d/agents-sandbox/msb/0.7.0/bin/msb", Category::Runtime, "0.7.0"),
+            ("/d/agents-sandbox/msb/sandboxes/p-pi/disk", Category::PrivateDisks, "p-pi"),
+            ("/d/agents-sandbox/engine/storage/x", Category::EngineImages, "storage"),
+            ("/d/agents-sandbox", Category::Records, "data"),
+            ("/k/agents-sandbox/x/y", Category::Caches, "x"),
+            ("/s/agents-sandbox/p/pi/keeper.log", Category::Logs, "p-pi"),
+            ("/s/agents-sandbox/p/pi/state.yaml", Category::Records, "p"),
+            ("/s/agents-sandbox/locks/images.lock", Category::Records, "locks"),
+        ] {
+            assert_eq!(of(&layout, Path::new(path)), (category, name.into()), "{path}");
+        }
+    }
+}
