@@ -15,13 +15,14 @@ use crate::record::Life;
 const LOG_TAIL: usize = 2_000;
 
 /// What the host has: a machine may grow to that, but its kernel has to know before it starts.
-pub fn ceiling(spec: &SandboxSpec) -> Ceiling {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+pub fn ceiling(spec: &SandboxSpec, most_cpus: Option<u32>) -> Ceiling {
+    let own = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpus = most_cpus.unwrap_or_else(|| u32::try_from(own()).unwrap_or(1));
     let host = rustix::system::sysinfo();
     let total = host.totalram.saturating_mul(host.mem_unit.into());
     // Memory that may come costs the guest a little at once, so a small machine gets a low ceiling.
     let memory = total.min(spec.resources.memory.bytes().saturating_mul(4));
-    Ceiling { cpus: u32::try_from(cpus).unwrap_or(1), memory: ByteSize::from_bytes(memory) }
+    Ceiling { cpus, memory: ByteSize::from_bytes(memory) }
 }
 
 /// The command line that makes `msb` know the sandbox as its record says.
@@ -32,7 +33,13 @@ pub fn create_line(
     spec: &SandboxSpec,
 ) -> Result<Vec<String>, RuntimeError> {
     let rules = (options.network_rules)(&spec.network)?;
-    command::create(spec, &paths.root_disk(), &files.guest_programs(), rules.as_deref(), ceiling(spec))
+    command::create(
+        spec,
+        &paths.root_disk(),
+        &files.guest_programs(),
+        rules.as_deref(),
+        ceiling(spec, options.most_cpus),
+    )
 }
 
 /// Boots a sandbox at rest. The change lock is the caller's.

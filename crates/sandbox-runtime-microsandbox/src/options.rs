@@ -9,6 +9,8 @@ pub struct MsbOptions {
     pub msb: Box<dyn Fn() -> Result<PathBuf, RuntimeError> + Send + Sync>,
     /// The guest program, a static binary.
     pub guest_program: &'static [u8],
+    /// How many processors a machine may grow to; without a number, as many as this process may use.
+    pub most_cpus: Option<u32>,
     /// A policy as the rules of `msb create --net-rule`, first match first; `None` for a guest that reaches
     /// nothing at all. The host is what has an address in [`crate::ADDRESS_POOLS`].
     pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,

@@ -7,7 +7,8 @@ use super::steps::{Outcome, as_root, cached, run, text};
 
 const SUITE: &str = "trixie";
 /// `msb` refuses to load an image on a machine without certificates, though it fetches nothing.
-const PACKAGES: &str = "linux-image-cloud-amd64,kmod,e2fsprogs,ca-certificates,procps,libseccomp2,libcap-ng0";
+const PACKAGES: &str =
+    "linux-image-cloud-amd64,kmod,e2fsprogs,ca-certificates,procps,libseccomp2,libcap-ng0,qemu-system-x86";
 
 /// Everything but the mounts is on the second disk, so that this one changes rarely.
 const INIT: &str = "\
@@ -36,7 +37,7 @@ rm -rf root/usr/share/doc root/usr/share/man root/var/cache/apt root/boot
 mkdir root/in
 cp init root/lab-init
 chmod 755 root/lab-init
-truncate -s 2G disk.img
+truncate -s 3G disk.img
 mke2fs -q -F -t ext4 -E lazy_itable_init=1,lazy_journal_init=1 -d root disk.img
 rm -rf root root.tar
 chmod 644 kernel initrd disk.img

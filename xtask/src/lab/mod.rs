@@ -1,4 +1,4 @@
-//! `cargo xtask lab`: the runtime contract on real microsandbox, on any x86-64 machine.
+//! `cargo xtask lab`: real microsandbox, and QEMU with KVM, on any x86-64 machine.
 //!
 //! QEMU emulates AMD's nested virtualization, so a Debian guest of it has a true `/dev/kvm` and boots
 //! unmodified microsandbox guests. What passes there is the real runtime; what cannot be learnt there is
@@ -6,12 +6,15 @@
 //!
 //! ```text
 //! target/lab/
-//!   base-KEY/      Debian with a kernel: disk, kernel, initrd        cached by what goes into it
-//!   image-KEY/     the sandboxes' image as a docker archive          cached by what goes into it
-//!   runtime/       the pinned runtime, installed as the program does it
-//!   inputs.img     the second disk: all of it, the cases' program, and afterwards the logs
-//!   serial.log, logs/
+//!   base-KEY/             Debian with a kernel: disk, kernel, initrd        cached by what goes into it
+//!   image-KEY/            the sandboxes' image as a docker archive          cached by what goes into it
+//!   runtime/              the pinned runtime, installed as the program does it
+//!   inputs-MACHINE.img    the second disk: all of it, the programs, and afterwards the logs
+//!   serial-MACHINE.log, logs/MACHINE/
 //! ```
+//!
+//! Two machines run side by side, each on one core: one has the contract's cases that boot sandboxes of their
+//! own, the other those that share one, and the real program.
 
 mod base;
 mod cases;
@@ -20,14 +23,38 @@ mod inputs;
 mod machine;
 mod steps;
 
-use std::path::PathBuf;
+use std::path::Path;
 
+use base::Base;
+use inputs::Parts;
+use machine::Verdict;
 use steps::{Outcome, text};
 
-/// Where everything is, and which cases to run (all, where none is named).
-struct Lab {
-    dir: PathBuf,
-    cases: Vec<String>,
+/// A machine and what it does: shell commands, each of which ends with one closing line.
+struct Machine {
+    name: &'static str,
+    steps: Vec<String>,
+}
+
+const PROGRAM: &str = "/in/bin/program-cases";
+
+fn contract(kind: &str, cases: &[String]) -> String {
+    format!("/in/bin/contract {kind} /in/place {}", cases.join(" "))
+}
+
+/// All there is; or the named cases of the contract; or, called `program`, those of the real program.
+fn machines(cases: &[String]) -> Vec<Machine> {
+    if cases.is_empty() {
+        return vec![
+            Machine { name: "own", steps: vec![contract("own", &[])] },
+            Machine { name: "lent", steps: vec![contract("lent", &[]), PROGRAM.into()] },
+        ];
+    }
+    let steps = match cases {
+        [one] if one == "program" => vec![PROGRAM.into()],
+        named => vec![contract("own", named), contract("lent", named)],
+    };
+    vec![Machine { name: "named", steps }]
 }
 
 /// Builds what is missing, boots the lab, and fails unless every case passed.
@@ -35,22 +62,34 @@ pub fn run(cases: &[String]) -> Outcome {
     let own = std::env::current_exe().map_err(|error| text(&error))?;
     // This chore lies in <target>/<profile>/.
     let target = own.ancestors().nth(2).ok_or("no target folder")?;
-    let lab = Lab { dir: target.join("lab"), cases: cases.to_vec() };
-    std::fs::create_dir_all(&lab.dir).map_err(|error| text(&error))?;
-    let program = cases::build(target)?;
-    let base = base::ensure(&lab.dir)?;
-    let image = image::ensure(&lab.dir, &program)?;
-    let runtime = cases::install_runtime(&program, &lab.dir)?;
-    let inputs = inputs::make(&lab.dir, &inputs::Parts { program, image, runtime, cases: lab.cases })?;
-    let verdict = machine::run(&lab.dir, &base, &inputs);
-    inputs::take_logs(&inputs, &lab.dir)?;
-    println!("the serial console: {}", lab.dir.join("serial.log").display());
-    println!("logs: {}", lab.dir.join("logs").display());
-    let verdict = verdict?;
-    println!("{verdict}");
-    if verdict.ends_with(" 0 failed") && !verdict.starts_with("0 ") {
-        Ok(())
-    } else {
-        Err("not every case passed".into())
-    }
+    let lab = target.join("lab");
+    std::fs::create_dir_all(&lab).map_err(|error| text(&error))?;
+    let built = cases::build(target)?;
+    let base = base::ensure(&lab)?;
+    let parts = Parts {
+        image: image::ensure(&lab, &built.contract)?,
+        runtime: cases::install_runtime(&built.contract, &lab)?,
+        contract: built.contract,
+        program: built.program,
+    };
+    let machines = machines(cases);
+    let verdicts: Vec<Outcome<Verdict>> = std::thread::scope(|scope| {
+        let (lab, base, parts) = (&lab, &base, &parts);
+        let running: Vec<_> =
+            machines.iter().map(|machine| scope.spawn(move || one(lab, base, parts, machine))).collect();
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended.map(|outcome| outcome.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+    });
+    println!("consoles and logs: {}", lab.display());
+    let verdict: Verdict = verdicts.into_iter().collect::<Outcome<Vec<_>>>()?.into_iter().sum();
+    println!("{} passed, {} failed", verdict.passed, verdict.failed);
+    if verdict.failed == 0 && verdict.passed > 0 { Ok(()) } else { Err("not every case passed".into()) }
+}
+
+fn one(lab: &Path, base: &Base, parts: &Parts, machine: &Machine) -> Outcome<Verdict> {
+    let steps = machine.steps.join("\n") + "\n";
+    let disk = inputs::make(lab, machine.name, parts, &steps)?;
+    let verdict = machine::run(lab, machine.name, base, &disk, machine.steps.len());
+    inputs::take_logs(&disk, &lab.join("logs").join(machine.name))?;
+    verdict
 }

@@ -41,6 +41,7 @@ pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> 
     let options = MsbOptions {
         msb: Box::new(move || Ok(installed(&place, &source, &lines)?.msb)),
         guest_program: guest_program(),
+        most_cpus: None,
         network_rules,
     };
     MsbRuntime::new(layout, options)

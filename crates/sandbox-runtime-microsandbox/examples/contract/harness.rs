@@ -3,13 +3,14 @@ use std::io;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use sandbox_model::{HomeDisk, ImageRef, SandboxName};
+use sandbox_model::{HomeDisk, ImageRef, SandboxName, SandboxSpec};
 use sandbox_runtime::Runtime;
 use sandbox_runtime::RuntimeError;
-use sandbox_runtime::contract::{Harness, TestImage};
+use sandbox_runtime::contract::{Harness, TestImage, lendable};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, RuntimeSource, ensure};
 use sandbox_state::{Environment, Layout};
 
@@ -20,14 +21,41 @@ const DEV: u32 = 1000;
 
 pub struct LabHarness {
     runtime: MsbRuntime,
+    /// The same sandboxes, but made with room for a second processor.
+    growing: MsbRuntime,
+    grows: AtomicBool,
     layout: Layout,
     image: TestImage,
     /// Workspaces and homes of this process.
     scratch: tempfile::TempDir,
     made: AtomicU32,
+    lent: OnceLock<SandboxSpec>,
 }
 
 impl LabHarness {
+    /// Boots the sandbox that cases share.
+    pub fn lend_one(&self) -> Result<(), String> {
+        let spec = lendable(self).map_err(|failure| failure.0)?;
+        self.lent.set(spec).map_err(|_| "there is one already".to_string())
+    }
+
+    pub fn lent_name(&self) -> Option<String> {
+        self.lent.get().map(|spec| spec.name.to_string())
+    }
+
+    /// Whether sandboxes are made with room for more processors: each costs a boot something.
+    pub fn let_grow(&self, grows: bool) {
+        self.grows.store(grows, Ordering::Relaxed);
+    }
+
+    /// Ends the sandbox that cases shared.
+    pub fn take_back(&self) {
+        if let Some(spec) = self.lent.get() {
+            let _ = self.runtime.kill(&spec.name);
+            let _ = self.runtime.remove(&spec.name);
+        }
+    }
+
     pub fn new(place: &Path) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let environment = Environment {
@@ -45,23 +73,13 @@ impl LabHarness {
             dev_uid: DEV,
             dev_gid: DEV,
         };
-        let (runtime_layout, files) = (layout.clone(), place.join("runtime"));
-        let options = MsbOptions {
-            msb: Box::new(move || {
-                // Verified like any other, and nothing is fetched.
-                let source =
-                    RuntimeSource { path: Some(files.clone()), pip: false, ..RuntimeSource::default() };
-                let installed = ensure(&runtime_layout, &source, &mut |_| {});
-                installed
-                    .map(|installed| installed.msb)
-                    .map_err(|error| RuntimeError::other(error.to_string()))
-            }),
-            guest_program: sandbox_runtime_qemu::guest_program(),
-            network_rules: |_| Ok(None),
-        };
-        let runtime = MsbRuntime::new(&layout, options);
+        let runtime = driver(&layout, place, None);
+        // The lab has one processor, and a machine may grow to two all the same.
+        let growing = driver(&layout, place, Some(2));
         let scratch = tempfile::tempdir_in(place).map_err(|error| text(&error))?;
-        Ok(Self { runtime, layout, image, scratch, made: AtomicU32::new(0) })
+        let (made, lent) = (AtomicU32::new(0), OnceLock::new());
+        let grows = AtomicBool::new(false);
+        Ok(Self { runtime, growing, grows, layout, image, scratch, made, lent })
     }
 
     fn next(&self, kind: &str) -> PathBuf {
@@ -69,9 +87,25 @@ impl LabHarness {
     }
 }
 
+fn driver(layout: &Layout, place: &Path, most_cpus: Option<u32>) -> MsbRuntime {
+    let (runtime_layout, files) = (layout.clone(), place.join("runtime"));
+    let options = MsbOptions {
+        msb: Box::new(move || {
+            // Verified like any other, and nothing is fetched.
+            let source = RuntimeSource { path: Some(files.clone()), pip: false, ..RuntimeSource::default() };
+            let installed = ensure(&runtime_layout, &source, &mut |_| {});
+            installed.map(|installed| installed.msb).map_err(|error| RuntimeError::other(error.to_string()))
+        }),
+        guest_program: sandbox_runtime_qemu::guest_program(),
+        most_cpus,
+        network_rules: |_| Ok(None),
+    };
+    MsbRuntime::new(layout, options)
+}
+
 impl Harness for LabHarness {
     fn runtime(&self) -> &dyn Runtime {
-        &self.runtime
+        if self.grows.load(Ordering::Relaxed) { &self.growing } else { &self.runtime }
     }
 
     fn image(&self) -> &TestImage {
@@ -115,6 +149,14 @@ impl Harness for LabHarness {
     fn break_record(&self, name: &SandboxName) -> io::Result<()> {
         let record = self.layout.msb().join("records/sandboxes").join(name).join("sandbox.json");
         fs::write(record, "{ \"version\": ")
+    }
+
+    fn lend(&self) -> Option<SandboxSpec> {
+        self.lent.get().cloned()
+    }
+
+    fn news_delay(&self) -> Duration {
+        Duration::from_secs(8)
     }
 
     /// Everything in the lab is emulated twice.

@@ -1,13 +1,13 @@
-//! Every case of the runtime contract on microsandbox, one process per case, each with a deadline.
+//! The cases of the runtime contract on microsandbox, each with a deadline.
 //!
 //! It needs a working `/dev/kvm` and a prepared folder, so it is no test that `cargo` runs by itself:
-//! `cargo xtask lab` runs it on a machine of its own.
+//! `cargo xtask lab` runs it on machines of its own.
 //!
 //! ```text
-//! contract install PLACE       on the host: the pinned runtime; prints its folder
-//! contract pack LAYER PLACE    on the host: image.tar and image-id of one layer
-//! contract run PLACE [CASE…]   in the lab: a line per case, and `N passed, N failed`
-//! contract one PLACE CASE      one case in this process
+//! contract install PLACE             on the host: the pinned runtime; prints its folder
+//! contract pack LAYER PLACE          on the host: image.tar and image-id of one layer
+//! contract own|lent PLACE [CASE…]    in the lab: the cases that boot sandboxes of their own, or those that
+//!                                    share one; a line per case, and `N passed, N failed`
 //! ```
 //!
 //! PLACE holds `image.tar`, `image-id`, and the runtime's two files in `runtime`.
@@ -19,11 +19,13 @@ mod prepare;
 mod processes;
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use harness::LabHarness;
-use sandbox_runtime::contract::{Case, cases};
+use sandbox_runtime::contract::{Case, Power, cases};
 
 /// Everything in the lab is emulated twice: the slowest case carries 100 MB in and out of a guest.
 const DEADLINE: Duration = Duration::from_mins(12);
@@ -36,9 +38,8 @@ fn main() -> ExitCode {
         ["pack", layer, place] => {
             prepare::pack(Path::new(layer), Path::new(place)).map_err(|error| error.to_string())
         }
-        ["one", place, case] => one(Path::new(place), case),
-        ["run", place, ref cases @ ..] => run(Path::new(place), cases),
-        _ => Err("usage: contract install|pack|run|one …".into()),
+        [kind @ ("own" | "lent"), place, ref named @ ..] => run(Path::new(place), kind == "lent", named),
+        _ => Err("usage: contract install|pack|own|lent …".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,13 +50,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(place: &Path, wanted: &[&str]) -> Result<(), String> {
-    let harness = LabHarness::new(place)?;
-    let chosen = |case: &Case| wanted.is_empty() || wanted.contains(&case.name);
+fn run(place: &Path, lent: bool, named: &[&str]) -> Result<(), String> {
+    let log = std::fs::File::create(place.join("contract.log")).map_err(|error| error.to_string())?;
+    tracing_subscriber::fmt().with_writer(Arc::new(log)).with_ansi(false).init();
+    let harness = Arc::new(LabHarness::new(place)?);
+    let all = cases(&*harness);
+    if let Some(unknown) = named.iter().find(|name| all.iter().all(|case| case.name != **name)) {
+        return Err(format!("error: there is no case `{unknown}`"));
+    }
+    let wanted = |case: &Case| case.borrows == lent && (named.is_empty() || named.contains(&case.name));
+    let chosen: Vec<Case> = all.into_iter().filter(wanted).collect();
     let (mut passed, mut failed) = (0, 0);
-    for case in cases(&harness).iter().filter(|case| chosen(case)) {
-        let began = Instant::now();
-        let outcome = in_a_process(place, case.name);
+    let mut began = Instant::now();
+    if lent && !chosen.is_empty() {
+        harness.lend_one().map_err(|problem| format!("error: the sandbox to share: {problem}"))?;
+        println!("     the sandbox to share ({:.1} s)", began.elapsed().as_secs_f64());
+    }
+    for case in chosen {
+        began = Instant::now();
+        let outcome = one(&harness, case);
         let took = began.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => {
@@ -71,51 +84,26 @@ fn run(place: &Path, wanted: &[&str]) -> Result<(), String> {
             }
         }
     }
+    harness.take_back();
     println!("{passed} passed, {failed} failed");
-    if failed == 0 && passed > 0 { Ok(()) } else { Err("error: not every case passed".into()) }
+    if failed == 0 { Ok(()) } else { Err("error: not every case passed".into()) }
 }
 
-fn one(place: &Path, name: &str) -> Result<(), String> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let harness = LabHarness::new(place)?;
-    let case = cases(&harness).into_iter().find(|case| case.name == name);
-    let case = case.ok_or_else(|| format!("there is no case `{name}`"))?;
-    (case.run)(&harness).map_err(|failure| failure.0)
-}
-
-/// A case that hangs, or takes its process down, is one failed case.
-fn in_a_process(place: &Path, name: &str) -> Result<(), String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let errors = place.join(format!("case-{name}.log"));
-    let log = std::fs::File::create(&errors).map_err(|error| error.to_string())?;
-    let mut child = Command::new(own)
-        .arg("one")
-        .arg(place)
-        .arg(name)
-        .env("RUST_BACKTRACE", "1")
-        .stdin(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let ends = Instant::now() + DEADLINE;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            break Some(status);
-        }
-        if Instant::now() >= ends {
-            let _ = child.kill();
-            let _ = child.wait();
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+/// A case that hangs is one failed case; its thread stays behind.
+fn one(harness: &Arc<LabHarness>, case: Case) -> Result<(), String> {
+    harness.let_grow(case.needs == Some(Power::LiveResources));
+    let (sender, ended) = channel();
+    let its = Arc::clone(harness);
+    std::thread::spawn(move || sender.send((case.run)(&*its)));
+    let outcome = match ended.recv_timeout(DEADLINE) {
+        Ok(outcome) => outcome.map_err(|failure| failure.0),
+        Err(RecvTimeoutError::Timeout) => Err(format!("not done after {} seconds", DEADLINE.as_secs())),
+        Err(RecvTimeoutError::Disconnected) => Err("it panicked".into()),
     };
     // Whatever a case leaves behind must not weigh on the next one.
-    let left = processes::end_machines();
-    let said = std::fs::read_to_string(&errors).unwrap_or_default();
-    match status {
-        None => Err(format!("not done after {} seconds\n{said}", DEADLINE.as_secs())),
-        Some(status) if !status.success() => Err(if said.is_empty() { status.to_string() } else { said }),
-        Some(_) if left > 0 => Err(format!("it left {left} machines running\n{said}")),
-        Some(_) => Ok(()),
+    let left = processes::end_machines(harness.lent_name().as_deref());
+    match outcome {
+        Ok(()) if left > 0 => Err(format!("it left {left} machines running")),
+        other => other,
     }
 }

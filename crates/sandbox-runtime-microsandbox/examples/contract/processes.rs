@@ -23,7 +23,8 @@ pub fn kill_machine(name: &str) -> bool {
     found.is_some_and(|(pid, _)| kill_process(pid, Signal::KILL).is_ok())
 }
 
-/// Kills every machine there is, and says how many.
-pub fn end_machines() -> usize {
-    machines().into_iter().filter(|(pid, _)| kill_process(*pid, Signal::KILL).is_ok()).count()
+/// Kills every machine but the one of `spared`, and says how many.
+pub fn end_machines(spared: Option<&str>) -> usize {
+    let others = machines().into_iter().filter(|(_, name)| Some(name.as_str()) != spared);
+    others.filter(|(pid, _)| kill_process(*pid, Signal::KILL).is_ok()).count()
 }

@@ -10,20 +10,20 @@ use super::{Case, Harness, Outcome, Power};
 use crate::RuntimeError;
 
 pub(super) const CASES: &[Case] = &[
-    Case::core("exec_streams_are_separate", streams),
-    Case::core("exec_exit_codes_and_signals", exit_codes),
-    Case::core("exec_what_cannot_be_run", cannot_be_run),
-    Case::core("exec_words_arrive_unchanged", words),
+    Case::core("exec_streams_are_separate", streams).borrowing(),
+    Case::core("exec_exit_codes_and_signals", exit_codes).borrowing(),
+    Case::core("exec_what_cannot_be_run", cannot_be_run).borrowing(),
+    Case::core("exec_words_arrive_unchanged", words).borrowing(),
     Case::core("exec_environment", environment),
-    Case::core("exec_working_directory", working_directory),
-    Case::with(Power::GuestRoot, "exec_users", users),
-    Case::core("exec_twenty_at_once", twenty),
-    Case::core("exec_hang_up_ends_the_command", hang_up),
+    Case::core("exec_working_directory", working_directory).borrowing(),
+    Case::with(Power::GuestRoot, "exec_users", users).borrowing(),
+    Case::core("exec_twenty_at_once", twenty).borrowing(),
+    Case::core("exec_hang_up_ends_the_command", hang_up).borrowing(),
     Case::core("exec_detached_survives_its_session", detached),
 ];
 
 fn streams(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let done = sandbox.try_sh("echo one; echo two >&2; printf three; printf four >&2")?;
     check_eq!(text(&done.stdout), "one\nthree", "stdout");
     check_eq!(text(&done.stderr), "two\nfour", "stderr");
@@ -37,7 +37,7 @@ fn streams(harness: &dyn Harness) -> Outcome {
 }
 
 fn exit_codes(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     for code in [0, 1, 7, 126, 127, 128, 255] {
         let done = sandbox.try_sh(&format!("exit {code}"))?;
         check_eq!(done.status, ExitStatus::Code(code), "exit {code}");
@@ -50,7 +50,7 @@ fn exit_codes(harness: &dyn Harness) -> Outcome {
 }
 
 fn cannot_be_run(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     std::fs::write(sandbox.host("plain"), "no program")?;
     for (program, wanted) in [("no-such-program", 127), ("/no/such/program", 127), ("./plain", 126)] {
         match sandbox.try_exec(&ExecSpec::new([program]))? {
@@ -67,7 +67,7 @@ fn cannot_be_run(harness: &dyn Harness) -> Outcome {
 }
 
 fn words(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let words: Vec<OsString> = vec![
         "two words".into(),
         "it's \"quoted\" `so` \\n".into(),
@@ -129,7 +129,7 @@ fn environment(harness: &dyn Harness) -> Outcome {
 }
 
 fn working_directory(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     std::fs::create_dir_all(sandbox.host("some dir/deeper"))?;
     std::fs::write(sandbox.host("mark"), "top")?;
     std::fs::write(sandbox.host("some dir/deeper/mark"), "deep")?;
@@ -158,7 +158,7 @@ fn working_directory(harness: &dyn Harness) -> Outcome {
 }
 
 fn users(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let ask = |user, script: &str| -> Outcome<_> {
         let mut spec = ExecSpec::new(["sh", "-c", script]);
         spec.user = user;
@@ -185,7 +185,7 @@ fn users(harness: &dyn Harness) -> Outcome {
 }
 
 fn twenty(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let run = |number: i32| {
         sandbox.try_sh(&format!("sleep 0.2; seq {number} 2000 | tail -n 1; echo {number} >&2; exit {number}"))
     };
@@ -208,7 +208,7 @@ fn lives(sandbox: &Sandbox<'_>, pid: &str) -> Outcome<bool> {
 }
 
 fn hang_up(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     for tty in [None, Some(sandbox_model::TermSize { cols: 80, rows: 24 })] {
         let mut spec = ExecSpec::new(["sh", "-c", "echo $$ > pid; exec sleep 1000"]);
         spec.tty = tty;

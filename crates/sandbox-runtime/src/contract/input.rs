@@ -9,18 +9,18 @@ use super::{Case, Harness, Outcome};
 use crate::ExecEvent;
 
 pub(super) const CASES: &[Case] = &[
-    Case::core("input_ends", input_ends),
-    Case::core("input_100_mb_through_cat", through_cat),
-    Case::core("input_100_mb_counted_in_the_guest", counted_in_guest),
-    Case::core("input_signals_reach_the_command", signals),
-    Case::core("slow_reader_blocks_nobody_else", slow_reader),
-    Case::core("input_to_a_command_that_does_not_read", not_read),
+    Case::core("input_ends", input_ends).borrowing(),
+    Case::core("input_100_mb_through_cat", through_cat).borrowing(),
+    Case::core("input_100_mb_counted_in_the_guest", counted_in_guest).borrowing(),
+    Case::core("input_signals_reach_the_command", signals).borrowing(),
+    Case::core("slow_reader_blocks_nobody_else", slow_reader).borrowing(),
+    Case::core("input_to_a_command_that_does_not_read", not_read).borrowing(),
 ];
 
 const BULK: usize = 100_000_000;
 
 fn input_ends(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let mut command = sandbox.live(&ExecSpec::new(["sh", "-c", "cat; echo end"]))?;
     command.input.write(b"one ")?;
     command.input.write(b"two ")?;
@@ -71,7 +71,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn through_cat(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let command = sandbox.live(&ExecSpec::new(["cat"]))?;
     let feeder = feed(&command)?;
     let done = command.collect()??;
@@ -83,7 +83,7 @@ fn through_cat(harness: &dyn Harness) -> Outcome {
 }
 
 fn counted_in_guest(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let command = sandbox.live(&ExecSpec::new(["sha256sum"]))?;
     let feeder = feed(&command)?;
     let done = command.collect()??;
@@ -93,7 +93,7 @@ fn counted_in_guest(harness: &dyn Harness) -> Outcome {
 }
 
 fn signals(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     for signal in [2, 9, 15] {
         let mut command = sandbox.live(&ExecSpec::new(["sh", "-c", "echo ready; exec sleep 1000"]))?;
         command.expect("ready")?;
@@ -115,7 +115,7 @@ fn signals(harness: &dyn Harness) -> Outcome {
 }
 
 fn slow_reader(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let bytes: usize = 32 << 20;
     let spec = ExecSpec::new(["head", "-c", &bytes.to_string(), "/dev/zero"]);
     let mut slow = sandbox.runtime().exec(sandbox.name(), &spec)?;
@@ -142,7 +142,7 @@ fn slow_reader(harness: &dyn Harness) -> Outcome {
 }
 
 fn not_read(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let command = sandbox.live(&ExecSpec::new(["sh", "-c", "exec <&-; exit 5"]))?;
     let mut input = command.input.try_clone()?;
     // Whether it is an error is left open; that it ends is not.

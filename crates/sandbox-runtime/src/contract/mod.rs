@@ -24,12 +24,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, Resources, SandboxName};
+use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, Resources, SandboxName, SandboxSpec};
 
 use crate::{Capabilities, Runtime};
 
 pub use check::{Failure, Outcome};
 pub use image_archive::{ArchiveFile, ImageArchive};
+use sandbox::Sandbox;
 
 /// An image that boots.
 #[derive(Debug, Clone)]
@@ -64,6 +65,17 @@ pub trait Harness: Sync {
     /// Whether [`Harness::break_record`] is possible: not where all records are one database.
     fn can_break_records(&self) -> bool {
         true
+    }
+
+    /// A sandbox that runs and that the caller lends to the cases which leave one as they found it; without
+    /// one, each of them boots its own. See [`lendable`].
+    fn lend(&self) -> Option<SandboxSpec> {
+        None
+    }
+
+    /// What this machine may add to the second within which a change of the workspace shows.
+    fn news_delay(&self) -> Duration {
+        Duration::from_millis(500)
     }
 
     fn resources(&self) -> Resources {
@@ -103,17 +115,31 @@ impl Power {
 pub struct Case {
     pub name: &'static str,
     pub needs: Option<Power>,
+    /// It leaves its sandbox as it found it, so that it can do with a lent one.
+    pub borrows: bool,
     pub run: fn(&dyn Harness) -> Outcome,
 }
 
 impl Case {
     const fn core(name: &'static str, run: fn(&dyn Harness) -> Outcome) -> Self {
-        Self { name, needs: None, run }
+        Self { name, needs: None, borrows: false, run }
     }
 
     const fn with(power: Power, name: &'static str, run: fn(&dyn Harness) -> Outcome) -> Self {
-        Self { name, needs: Some(power), run }
+        Self { name, needs: Some(power), borrows: false, run }
     }
+
+    const fn borrowing(self) -> Self {
+        Self { borrows: true, ..self }
+    }
+}
+
+/// Boots a sandbox for [`Harness::lend`], and leaves it to the caller.
+pub fn lendable(harness: &dyn Harness) -> Outcome<SandboxSpec> {
+    let sandbox = Sandbox::started(harness)?;
+    let spec = sandbox.spec.clone();
+    std::mem::forget(sandbox);
+    Ok(spec)
 }
 
 /// Every case, whatever it needs.

@@ -7,8 +7,8 @@ use super::sandbox::{Live, Sandbox, text};
 use super::{Case, Harness, Outcome, Power};
 
 pub(super) const CASES: &[Case] = &[
-    Case::with(Power::Dial, "dial_reaches_a_listener", listener),
-    Case::with(Power::Dial, "dial_to_a_closed_port_fails", closed_port),
+    Case::with(Power::Dial, "dial_reaches_a_listener", listener).borrowing(),
+    Case::with(Power::Dial, "dial_to_a_closed_port_fails", closed_port).borrowing(),
 ];
 
 /// Answers each connection with what it got, in capitals, once that has ended.
@@ -40,7 +40,7 @@ fn serve(sandbox: &Sandbox<'_>) -> Outcome<(Live, u16)> {
 }
 
 fn listener(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let (_server, port) = serve(&sandbox)?;
     for round in 0..3 {
         let mut connection = sandbox.runtime().dial(sandbox.name(), port)?;
@@ -76,7 +76,7 @@ fn listener(harness: &dyn Harness) -> Outcome {
 }
 
 fn closed_port(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let (mut server, port) = serve(&sandbox)?;
     // The positive control: it is the listener that makes the difference.
     drop(sandbox.runtime().dial(sandbox.name(), port)?);

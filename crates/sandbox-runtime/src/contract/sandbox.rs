@@ -26,6 +26,7 @@ pub(super) fn unique_name() -> Outcome<SandboxName> {
 pub(super) struct Sandbox<'h> {
     pub harness: &'h dyn Harness,
     pub spec: SandboxSpec,
+    lent: bool,
 }
 
 impl<'h> Sandbox<'h> {
@@ -55,7 +56,7 @@ impl<'h> Sandbox<'h> {
             labels: BTreeMap::from([("contract".to_string(), "yes".to_string())]),
             idle_timeout: Duration::from_hours(1),
         };
-        Ok(Self { harness, spec })
+        Ok(Self { harness, spec, lent: false })
     }
 
     pub fn created(harness: &'h dyn Harness) -> Outcome<Self> {
@@ -68,6 +69,21 @@ impl<'h> Sandbox<'h> {
         let sandbox = Self::created(harness)?;
         sandbox.runtime().start(sandbox.name())?;
         Ok(sandbox)
+    }
+
+    /// One that runs: the harness's own with an empty workspace, where it lends one. Only for cases that leave
+    /// it as they found it.
+    pub fn borrowed(harness: &'h dyn Harness) -> Outcome<Self> {
+        let Some(spec) = harness.lend() else { return Self::started(harness) };
+        for entry in fs::read_dir(&spec.workspace.source)? {
+            let path = entry?.path();
+            if fs::symlink_metadata(&path)?.is_dir() {
+                fs::remove_dir_all(path)?;
+            } else {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(Self { harness, spec, lent: true })
     }
 
     pub fn create(&self) -> Outcome {
@@ -159,6 +175,9 @@ impl<'h> Sandbox<'h> {
 
 impl Drop for Sandbox<'_> {
     fn drop(&mut self) {
+        if self.lent {
+            return;
+        }
         let _ = self.runtime().kill(self.name());
         let _ = self.runtime().remove(self.name());
     }

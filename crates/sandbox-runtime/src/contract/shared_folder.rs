@@ -9,17 +9,14 @@ use super::sandbox::{Sandbox, read_text, text};
 use super::{Case, Harness, Outcome, Power};
 
 pub(super) const CASES: &[Case] = &[
-    Case::core("workspace_guest_writes_are_the_owners", guest_writes),
-    Case::core("workspace_host_edits_are_seen_within_a_second", host_edits),
-    Case::core("workspace_names_change_on_both_sides", names_change),
+    Case::core("workspace_guest_writes_are_the_owners", guest_writes).borrowing(),
+    Case::core("workspace_host_edits_are_seen_within_a_second", host_edits).borrowing(),
+    Case::core("workspace_names_change_on_both_sides", names_change).borrowing(),
     Case::with(Power::WorkspaceQuota, "workspace_quota", quota),
 ];
 
-/// What a busy machine may add to a second: the way of the news, not of the file.
-const DELAY: Duration = Duration::from_millis(500);
-
 fn guest_writes(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let workspace = &sandbox.spec.workspace;
     sandbox.sh("mkdir -p made/deep && echo dev > made/deep/file && ln -s deep made/link")?;
     let mut spec = ExecSpec::new(["sh", "-c", "echo root > by-root"]);
@@ -58,12 +55,12 @@ fn watch(sandbox: &Sandbox<'_>, what: &str, until: &str, change: impl FnOnce() -
     change()?;
     command.expect("seen")?;
     let after = changed.elapsed();
-    check!(after < Duration::from_secs(1) + DELAY, "{what} was seen after {after:?}");
+    check!(after < Duration::from_secs(1) + sandbox.harness.news_delay(), "{what} was seen after {after:?}");
     Ok(())
 }
 
 fn host_edits(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     fs::write(sandbox.host("file"), "old text")?;
     let write = |path: &'static str, content: &'static str| {
         let path = sandbox.host(path);
@@ -84,7 +81,7 @@ fn host_edits(harness: &dyn Harness) -> Outcome {
 }
 
 fn names_change(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     fs::write(sandbox.host("a"), "a")?;
     sandbox.sh("test \"$(cat a)\" = a && mv a b && mkdir dir && mv b dir/c && echo d > d && rm d")?;
     check_eq!(read_text(&sandbox.host("dir/c"))?, "a", "what the guest moved");

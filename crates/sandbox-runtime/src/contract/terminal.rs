@@ -5,11 +5,11 @@ use super::sandbox::{Live, Sandbox, text};
 use super::{Case, Harness, Outcome};
 
 pub(super) const CASES: &[Case] = &[
-    Case::core("terminal_is_one_and_has_its_size", is_one),
-    Case::core("terminal_resize_is_seen", resize),
-    Case::core("terminal_control_c_interrupts", control_c),
-    Case::core("terminal_lines_go_in_and_out", lines),
-    Case::core("terminal_exit_code", exit_code),
+    Case::core("terminal_is_one_and_has_its_size", is_one).borrowing(),
+    Case::core("terminal_resize_is_seen", resize).borrowing(),
+    Case::core("terminal_control_c_interrupts", control_c).borrowing(),
+    Case::core("terminal_lines_go_in_and_out", lines).borrowing(),
+    Case::core("terminal_exit_code", exit_code).borrowing(),
 ];
 
 const SIZE: TermSize = TermSize { cols: 93, rows: 31 };
@@ -21,7 +21,7 @@ fn on_terminal(sandbox: &Sandbox<'_>, script: &str) -> Outcome<Live> {
 }
 
 fn is_one(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let script = "for n in 0 1 2; do test -t $n && printf yes || printf no; done; stty size; tty >/dev/null && echo named";
     let done = on_terminal(&sandbox, script)?.collect()??;
     check_eq!(text(&done.stdout), "yesyesyes31 93\r\nnamed\r\n", "on a terminal");
@@ -35,7 +35,7 @@ fn is_one(harness: &dyn Harness) -> Outcome {
 }
 
 fn resize(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let script = "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done";
     let mut command = on_terminal(&sandbox, script)?;
     command.expect("ready")?;
@@ -46,7 +46,7 @@ fn resize(harness: &dyn Harness) -> Outcome {
 }
 
 fn control_c(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let mut command = on_terminal(&sandbox, "echo ready; exec sleep 1000")?;
     command.expect("ready")?;
     command.input.write(&[3])?;
@@ -62,7 +62,7 @@ fn control_c(harness: &dyn Harness) -> Outcome {
 }
 
 fn lines(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     let mut command = on_terminal(&sandbox, "echo ready; read -r line; echo \"got <$line>\"")?;
     command.expect("ready")?;
     command.input.write("grüße \"you\"\r".as_bytes())?;
@@ -77,7 +77,7 @@ fn lines(harness: &dyn Harness) -> Outcome {
 }
 
 fn exit_code(harness: &dyn Harness) -> Outcome {
-    let sandbox = Sandbox::started(harness)?;
+    let sandbox = Sandbox::borrowed(harness)?;
     for code in [0, 7, 255] {
         let done = on_terminal(&sandbox, &format!("exit {code}"))?.collect()??;
         check_eq!(done.status, ExitStatus::Code(code), "exit {code}");

@@ -1,0 +1,115 @@
+#!/bin/bash
+# The real program, from nothing: on microsandbox, which it must find out by itself, and on QEMU with KVM.
+export HOME=/in/program PATH=/in/bin:/usr/sbin:/usr/bin:/sbin:/bin AGENTS_SANDBOX_YES=true
+export AGENTS_SANDBOX_MSB_ARCHIVE=/in/place/runtime AGENTS_SANDBOX_MEMORY=512M AGENTS_SANDBOX_CPUS=1
+export AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=20s
+mkdir -p "$HOME/shop" "$HOME/logs"
+cd "$HOME/shop" || exit 1
+passed=0 failed=0 began=0 said=
+
+# Every case is `begin`, what it does, and `must` about the outcome.
+begin() { name=$1 began=$(date +%s) problem=; }
+must() { # WHAT COMMAND…
+  local what=$1; shift
+  "$@" >/dev/null 2>&1 || problem="${problem:+$problem; }$what"
+}
+end() {
+  local took=$(($(date +%s) - began))
+  if [ -z "$problem" ]; then
+    passed=$((passed + 1)); echo "pass program_$name ($took s)"
+  else
+    failed=$((failed + 1)); echo "FAIL program_$name ($took s)"; echo "     $problem"
+    printf '%s\n' "$said" | tail -n 12 | sed 's/^/     /'
+    sed 's/^/     /' "$HOME/logs/stderr" | tail -n 20
+  fi
+}
+# Runs the program; what it prints is $said, its code $code.
+program() { said=$(timeout 600 agents-sandbox "$@" 2>"$HOME/logs/stderr"); code=$?; cat "$HOME/logs/stderr" >> "$HOME/logs/program.log"; }
+told() { grep -q -- "$1" "$HOME/logs/stderr"; }
+says() { grep -q -- "$1" <<< "$said"; }
+status_is() { program list --format json; says "\"status\": \"$1\""; }
+wait_for() { # STATUS SECONDS
+  local left=$2
+  until status_is "$1"; do
+    left=$((left - 3)); [ "$left" -gt 0 ] || return 1
+    sleep 3
+  done
+}
+
+begin first_exec_makes_everything
+program exec -- sh -c 'id -un; echo inside > made; touch ~/kept; cat /proc/sys/kernel/random/boot_id > ~/boot'
+must "exit code $code" test "$code" = 0
+must "it is not dev in there" test "$said" = dev
+must "the file of the guest is not there" test "$(cat made)" = inside
+must "nobody said which runtime is used" told "sandboxes run on microsandbox"
+end
+
+begin the_choice_is_remembered
+program exec -- true
+must "exit code $code" test "$code" = 0
+must "it was said again" test ! -s "$HOME/logs/stderr"
+program runtime status --format json
+must "the status does not say what is used" says '"used": "microsandbox"'
+program sandbox inspect
+must "the sandbox is elsewhere" says '"runtime": "microsandbox"'
+end
+
+begin codes_and_input_arrive
+program exec -- sh -c 'exit 7'
+must "exit code $code, not 7" test "$code" = 7
+said=$(printf 'a\nb\n' | agents-sandbox exec -i -- wc -l 2>"$HOME/logs/stderr")
+must "the input did not arrive: $said" test "$said" = 2
+said=$(printf 'echo from a shell; exit 3\n' | agents-sandbox shell 2>"$HOME/logs/stderr"); code=$?
+must "the shell ended with $code" test "$code" = 3
+must "the shell did not run its input" says "from a shell"
+end
+
+begin the_keeper_stops_what_nobody_uses
+must "it still runs" wait_for stopped 240
+end
+
+begin the_home_outlives_stop_and_start
+program exec -- sh -c 'cat ~/boot /proc/sys/kernel/random/boot_id; ls ~'
+must "exit code $code" test "$code" = 0
+must "the home is another" says kept
+must "it is the boot before" test "$(sed -n 1p <<< "$said")" != "$(sed -n 2p <<< "$said")"
+program stop
+must "stop ended with $code" test "$code" = 0
+must "it is not stopped" status_is stopped
+end
+
+begin another_setting_moves_the_sandbox_with_its_home_to_qemu_with_kvm
+export AGENTS_SANDBOX_RUNTIME=qemu AGENTS_SANDBOX_QEMU_ACCEL=kvm
+program exec -- sh -c 'ls ~; cat /workspace/made'
+must "exit code $code" test "$code" = 0
+must "the home is another" says kept
+must "the workspace is another" says inside
+must "nobody said that it moves" told "moves from microsandbox to qemu"
+program sandbox inspect
+must "the sandbox is elsewhere" says '"runtime": "qemu"'
+end
+
+begin every_sandbox_is_found_whatever_is_set
+unset AGENTS_SANDBOX_RUNTIME AGENTS_SANDBOX_QEMU_ACCEL
+must "it is not listed as running" status_is running
+program stop -f
+must "stop ended with $code" test "$code" = 0
+program list --format json
+must "it is still there" test "$said" = "[]"
+end
+
+begin a_killed_boot_is_repaired_by_the_next_command
+agents-sandbox exec -- true >/dev/null 2>&1 &
+client=$!
+sleep 6
+kill -9 $client 2>/dev/null
+for exe in /proc/[0-9]*/exe; do
+  case "$(readlink "$exe")" in */bin/msb) kill -9 "$(basename "$(dirname "$exe")")" ;; esac
+done
+program exec -- echo up
+must "exit code $code" test "$code" = 0
+must "the command did not run" says up
+program stop -f
+end
+
+echo "$passed passed, $failed failed"
