@@ -59,6 +59,7 @@ impl Person {
             .env("HOME", &self.home)
             // No folder of root's, and none that an ordinary login lacks.
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("AGENTS_SANDBOX_IMAGE_ENGINE", "buildah")
             .stdin(Stdio::null());
         for name in
             ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"]

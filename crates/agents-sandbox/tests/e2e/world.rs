@@ -75,6 +75,8 @@ impl World {
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
             command.env_remove(name);
         }
+        // Whichever engines this machine has: the one that needs neither a daemon nor root.
+        command.env("AGENTS_SANDBOX_IMAGE_ENGINE", "buildah");
         // The project's own settings open the fake provider's port, and the test says yes to that.
         command.env("AGENTS_SANDBOX_YES", "true");
         command

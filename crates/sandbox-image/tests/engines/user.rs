@@ -37,8 +37,16 @@ pub fn as_ordinary_user(flow: fn()) {
     run_test(&mut command, &cache, &user.home);
 }
 
+/// Where the docker of a test listens.
+pub fn docker_socket(home: &Path) -> String {
+    format!("unix://{}/run/docker.sock", home.display())
+}
+
 fn run_test(command: &mut Command, cache: &Cache, home: &Path) {
     let name = std::thread::current().name().unwrap().to_string();
+    // The distribution's engines, and no daemon of the machine's.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("/usr/bin:/usr/sbin:/sbin:{path}")).env("DOCKER_HOST", docker_socket(home));
     let status = command.args(["--exact", &name, "--nocapture"]).status().unwrap();
     cache.keep(home);
     assert!(status.success(), "the flow ended with {status}");

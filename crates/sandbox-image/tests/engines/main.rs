@@ -1,4 +1,4 @@
-//! Real builds with buildah from a bootstrapped base, by root and by an ordinary user.
+//! Real builds from a bootstrapped base: with buildah by root and by an ordinary user, and with every engine.
 //!
 //! The root file system is bootstrapped once per kind of user and kept in the target folder.
 
@@ -7,5 +7,6 @@
 mod archive;
 mod custom_base;
 mod managed_base;
+mod second_checkout;
 mod user;
 mod workshop;

@@ -57,9 +57,18 @@ pub fn rootfs(home: &Path) -> PathBuf {
     home.join(".local/share/agents-sandbox/engine/bases").join(SUITE).join("rootfs.tar")
 }
 
+/// The home of the process that runs a flow.
+pub fn own_home() -> PathBuf {
+    PathBuf::from(std::env::var_os(HOME).unwrap())
+}
+
 impl Workshop {
     pub fn open() -> Self {
-        let home = PathBuf::from(std::env::var_os(HOME).unwrap());
+        Self::open_with(EngineName::Buildah)
+    }
+
+    pub fn open_with(name: EngineName) -> Self {
+        let home = own_home();
         for dir in [".agents-sandbox", "run"] {
             std::fs::create_dir_all(home.join(dir)).unwrap();
         }
@@ -69,9 +78,10 @@ impl Workshop {
         let settings = EngineSettings {
             dir: layout.engine(),
             runtime_dir: Some(home.join("run")),
-            docker_network: None,
+            // The tests' own docker has no network of its own.
+            docker_network: Some("host".into()),
         };
-        let engine = find(EngineSetting::Only(EngineName::Buildah), &settings).unwrap();
+        let engine = find(EngineSetting::Only(name), &settings).unwrap();
         Self {
             checkout: CheckoutSlug::new("work", &home),
             home,
