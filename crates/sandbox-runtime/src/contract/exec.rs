@@ -209,18 +209,19 @@ fn lives(sandbox: &Sandbox<'_>, pid: &str) -> Outcome<bool> {
 
 fn hang_up(harness: &dyn Harness) -> Outcome {
     let sandbox = Sandbox::borrowed(harness)?;
-    for tty in [None, Some(sandbox_model::TermSize { cols: 80, rows: 24 })] {
-        let mut spec = ExecSpec::new(["sh", "-c", "echo $$ > pid; exec sleep 1000"]);
+    for (file, tty) in
+        [("piped-pid", None), ("terminal-pid", Some(sandbox_model::TermSize { cols: 80, rows: 24 }))]
+    {
+        let mut spec = ExecSpec::new(["sh", "-c", &format!("echo $$ > {file}; exec sleep 1000")]);
         spec.tty = tty;
         let session = sandbox.runtime().exec(sandbox.name(), &spec)?;
         sandbox.wait_until("the command runs", || {
-            Ok(std::fs::read_to_string(sandbox.host("pid")).is_ok_and(|pid| pid.ends_with('\n')))
+            Ok(std::fs::read_to_string(sandbox.host(file)).is_ok_and(|pid| pid.ends_with('\n')))
         })?;
-        let pid = std::fs::read_to_string(sandbox.host("pid"))?.trim().to_string();
+        let pid = std::fs::read_to_string(sandbox.host(file))?.trim().to_string();
         check!(lives(&sandbox, &pid)?, "it ended by itself (tty: {tty:?})");
         drop(session);
         sandbox.wait_until("the command is gone", || Ok(!lives(&sandbox, &pid)?))?;
-        std::fs::remove_file(sandbox.host("pid"))?;
     }
     Ok(())
 }
