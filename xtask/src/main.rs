@@ -14,13 +14,15 @@ const CHORES: &str = "\
 chores:
   check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
   bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
-  lab [CASE…]        the runtime contract on real microsandbox, inside an emulated machine";
+  bench overhead     our program beside plain msb, inside an emulated machine
+  lab [CASE…]        the runtime contract and the program on real microsandbox, inside emulated machines";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["lab", ..] => lab::run(&arguments[1..]),
         ["check-rooms"] => check_rooms::run(),
+        ["bench", "overhead"] => lab::overhead(),
         ["bench", "boot"] => bench_boot::run(10),
         ["bench", "boot", runs] => match runs.parse() {
             Ok(runs @ 1..) => bench_boot::run(runs),

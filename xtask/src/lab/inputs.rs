@@ -10,6 +10,7 @@ use super::steps::{Outcome, run, text};
 const INIT: &str = include_str!("init.sh");
 const ENGINE: &str = include_str!("engine.sh");
 const PROGRAM: &str = include_str!("program.sh");
+const OVERHEAD: &str = include_str!("overhead.sh");
 /// Sparse: homes and root disks of all cases, one after the other.
 const DISK: &str = "12G";
 
@@ -56,7 +57,12 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
     fs::create_dir(staging.join("bin"))?;
     fs::copy(&parts.contract, staging.join("bin/contract"))?;
     fs::copy(&parts.program, staging.join("bin/agents-sandbox"))?;
-    for (path, script) in [("init", INIT), ("bin/docker", ENGINE), ("bin/program-cases", PROGRAM)] {
+    for (path, script) in [
+        ("init", INIT),
+        ("bin/docker", ENGINE),
+        ("bin/program-cases", PROGRAM),
+        ("bin/bench-overhead", OVERHEAD),
+    ] {
         fs::write(staging.join(path), script)?;
         fs::set_permissions(staging.join(path), fs::Permissions::from_mode(0o755))?;
     }

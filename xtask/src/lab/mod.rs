@@ -37,6 +37,7 @@ struct Machine {
 }
 
 const PROGRAM: &str = "/in/bin/program-cases";
+const OVERHEAD: &str = "/in/bin/bench-overhead";
 
 fn contract(kind: &str, cases: &[String]) -> String {
     format!("/in/bin/contract {kind} /in/place {}", cases.join(" "))
@@ -57,8 +58,18 @@ fn machines(cases: &[String]) -> Vec<Machine> {
     vec![Machine { name: "named", steps }]
 }
 
-/// Builds what is missing, boots the lab, and fails unless every case passed.
+/// `cargo xtask lab`: fails unless every case passed.
 pub fn run(cases: &[String]) -> Outcome {
+    boot(&machines(cases))
+}
+
+/// `cargo xtask bench overhead`: what our program adds to plain `msb`.
+pub fn overhead() -> Outcome {
+    boot(&[Machine { name: "bench", steps: vec![OVERHEAD.into()] }])
+}
+
+/// Builds what is missing, and boots the machines side by side.
+fn boot(machines: &[Machine]) -> Outcome {
     let own = std::env::current_exe().map_err(|error| text(&error))?;
     // This chore lies in <target>/<profile>/.
     let target = own.ancestors().nth(2).ok_or("no target folder")?;
@@ -72,12 +83,11 @@ pub fn run(cases: &[String]) -> Outcome {
         contract: built.contract,
         program: built.program,
     };
-    let machines = machines(cases);
     let verdicts: Vec<Outcome<Verdict>> = std::thread::scope(|scope| {
         let (lab, base, parts) = (&lab, &base, &parts);
         let running: Vec<_> =
             machines.iter().map(|machine| scope.spawn(move || one(lab, base, parts, machine))).collect();
-        let ended = running.into_iter().map(|thread| thread.join());
+        let ended = running.into_iter().map(std::thread::ScopedJoinHandle::join);
         ended.map(|outcome| outcome.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
     });
     println!("consoles and logs: {}", lab.display());

@@ -159,6 +159,11 @@ impl Harness for LabHarness {
         Duration::from_secs(8)
     }
 
+    /// The slowest there is: a hundred megabytes take minutes.
+    fn bulk(&self) -> usize {
+        15_000_000
+    }
+
     /// Everything in the lab is emulated twice.
     fn patience(&self) -> Duration {
         Duration::from_mins(4)

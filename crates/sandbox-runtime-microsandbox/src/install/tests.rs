@@ -362,6 +362,39 @@ fn calls_at_once_install_once() {
     fixture.assert_whole();
 }
 
+#[test]
+fn an_older_version_stays_until_the_new_one_has_started_something_and_while_it_runs() {
+    let fixture = Fixture::new();
+    fixture.ensure(&fixture.folder()).0.unwrap();
+    let old = fixture.home.version("1.2.2");
+    fs::create_dir_all(old.join("bin")).unwrap();
+    fs::copy("/bin/sleep", old.join("bin/msb")).unwrap();
+    fixture.ensure(&no_source()).0.unwrap();
+    let others = || installation::look(&fixture.home, &fixture.pins).unwrap().others;
+    assert_eq!(others(), ["1.2.2"]);
+
+    let mut running = Command::new(old.join("bin/msb")).arg("1000").spawn().unwrap();
+    retire_others(&fixture.home, "1.2.3").unwrap();
+    assert_eq!(others(), ["1.2.2"]);
+    assert!(is_run_from(&fixture.home.dir));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    retire_others(&fixture.home, "1.2.3").unwrap();
+    assert_eq!(others(), Vec::<String>::new());
+    fixture.assert_whole();
+}
+
+#[test]
+fn what_is_there_is_told() {
+    let fixture = Fixture::new();
+    let look = || installation::look(&fixture.home, &fixture.pins).unwrap().found;
+    assert_eq!(look(), Found::Nothing);
+    let installed = fixture.ensure(&fixture.folder()).0.unwrap();
+    assert_eq!(look(), Found::Whole(installed.clone()));
+    fs::write(&installed.msb, "x").unwrap();
+    assert!(matches!(look(), Found::Damaged(problem) if problem.contains("bin/msb")));
+}
+
 const CHILD: &str = "SANDBOX_TEST_INSTALL_IN";
 
 /// What is killed: it installs and damages in turn, so that the exchange is hit as often as the first

@@ -17,8 +17,6 @@ pub(super) const CASES: &[Case] = &[
     Case::core("input_to_a_command_that_does_not_read", not_read).borrowing(),
 ];
 
-const BULK: usize = 100_000_000;
-
 fn input_ends(harness: &dyn Harness) -> Outcome {
     let sandbox = Sandbox::borrowed(harness)?;
     let mut command = sandbox.live(&ExecSpec::new(["sh", "-c", "cat; echo end"]))?;
@@ -50,11 +48,11 @@ impl Noise {
     }
 }
 
-/// Writes `BULK` bytes and closes; the hash of what was written.
-fn feed(command: &Live) -> Outcome<std::thread::JoinHandle<Outcome<String>>> {
+/// Writes so many bytes and closes; the hash of what was written.
+fn feed(command: &Live, bulk: usize) -> Outcome<std::thread::JoinHandle<Outcome<String>>> {
     let mut input = command.input.try_clone()?;
     Ok(std::thread::spawn(move || {
-        let (mut noise, mut hash, mut left) = (Noise(88_172_645_463_325_252), Sha256::new(), BULK);
+        let (mut noise, mut hash, mut left) = (Noise(88_172_645_463_325_252), Sha256::new(), bulk);
         while left > 0 {
             let chunk = noise.chunk(left.min(50_000));
             hash.update(&chunk);
@@ -73,10 +71,10 @@ fn hex(bytes: &[u8]) -> String {
 fn through_cat(harness: &dyn Harness) -> Outcome {
     let sandbox = Sandbox::borrowed(harness)?;
     let command = sandbox.live(&ExecSpec::new(["cat"]))?;
-    let feeder = feed(&command)?;
+    let feeder = feed(&command, harness.bulk())?;
     let done = command.collect()??;
     let Ok(written) = feeder.join() else { fail!("a thread panicked") };
-    check_eq!(done.stdout.len(), BULK, "bytes that came back");
+    check_eq!(done.stdout.len(), harness.bulk(), "bytes that came back");
     check_eq!(hex(&Sha256::digest(&done.stdout)), written?, "hash of what came back");
     check_eq!(done.status, ExitStatus::SUCCESS, "status");
     Ok(())
@@ -85,7 +83,7 @@ fn through_cat(harness: &dyn Harness) -> Outcome {
 fn counted_in_guest(harness: &dyn Harness) -> Outcome {
     let sandbox = Sandbox::borrowed(harness)?;
     let command = sandbox.live(&ExecSpec::new(["sha256sum"]))?;
-    let feeder = feed(&command)?;
+    let feeder = feed(&command, harness.bulk())?;
     let done = command.collect()??;
     let Ok(written) = feeder.join() else { fail!("a thread panicked") };
     check_eq!(text(&done.stdout).split(' ').next(), Some(written?.as_str()), "hash of what went in");
@@ -101,11 +99,10 @@ fn signals(harness: &dyn Harness) -> Outcome {
         check_eq!(command.end()??, ExitStatus::Signal(signal), "end by signal {signal}");
     }
     // The whole group hears it, and a command may survive it.
-    let script = "trap 'echo caught' USR1; echo ready; sh -c 'trap \"echo below; exit\" USR1; while :; do sleep 0.1; done'; echo after; exit 3";
+    let script = "trap 'echo caught' USR1; echo ready; sh -c 'trap \"echo below; exit\" USR1; echo set; while :; do sleep 0.1; done'; echo after; exit 3";
     let mut command = sandbox.live(&ExecSpec::new(["sh", "-c", script]))?;
-    command.expect("ready")?;
-    // The inner shell needs a moment to set its trap; a signal before that would end it.
-    std::thread::sleep(Duration::from_millis(500));
+    // A signal before the inner shell has set its trap would end it.
+    command.expect("set")?;
     command.input.signal(10)?;
     command.expect("below")?;
     command.expect("after")?;
@@ -116,7 +113,7 @@ fn signals(harness: &dyn Harness) -> Outcome {
 
 fn slow_reader(harness: &dyn Harness) -> Outcome {
     let sandbox = Sandbox::borrowed(harness)?;
-    let bytes: usize = 32 << 20;
+    let bytes = harness.bulk() / 3;
     let spec = ExecSpec::new(["head", "-c", &bytes.to_string(), "/dev/zero"]);
     let mut slow = sandbox.runtime().exec(sandbox.name(), &spec)?;
     // Time enough to fill every buffer on the way.

@@ -78,6 +78,11 @@ pub trait Harness: Sync {
         Duration::from_millis(500)
     }
 
+    /// How many bytes are much: more than every buffer on the way holds together.
+    fn bulk(&self) -> usize {
+        100_000_000
+    }
+
     fn resources(&self) -> Resources {
         Resources { cpus: 1, memory: ByteSize::mib(512) }
     }

@@ -1,0 +1,184 @@
+//! What the driver makes of an `msb` that fails: a script in its place, which fails where a file says so.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sandbox_model::{
+    ByteSize, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, Status, WorkspaceMount,
+};
+use sandbox_runtime::{Runtime, RuntimeError};
+use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime};
+use sandbox_state::{Environment, Layout};
+
+/// `fail-VERB` holds what is said on stderr; `list.json` what is listed.
+const SCRIPT: &str = r#"#!/bin/sh
+echo "$1" >> "$MSB_HOME/calls"
+[ "$1" = load ] && cat > /dev/null
+if [ -f "$MSB_HOME/fail-$1" ]; then cat "$MSB_HOME/fail-$1" >&2; exit 1; fi
+case "$1 $2" in
+  "image inspect") cat "$MSB_HOME/image.json" ;;
+  "image list") echo "[]" ;;
+  "list "*) cat "$MSB_HOME/list.json" 2>/dev/null || echo "[]" ;;
+esac
+"#;
+
+struct Fixture {
+    runtime: MsbRuntime,
+    msb: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let layout =
+            Layout::new(&Environment { home: Some(dir.path().into()), ..Environment::default() }).unwrap();
+        let (msb, script) = (layout.msb(), dir.path().join("script"));
+        fs::create_dir_all(&msb).unwrap();
+        fs::set_permissions(&msb, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(&script, SCRIPT).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(msb.join("image.json"), include_str!("fixtures/image-inspect.json")).unwrap();
+        fs::create_dir(dir.path().join("workspace")).unwrap();
+        fs::write(dir.path().join("home.ext4"), "").unwrap();
+        let options = MsbOptions {
+            msb: Box::new(move || Ok(script.clone())),
+            guest_program: b"none",
+            most_cpus: Some(1),
+            network_rules: |_| Ok(None),
+        };
+        Self { runtime: MsbRuntime::new(&layout, options), msb, dir }
+    }
+
+    fn fail(&self, verb: &str, text: &str) {
+        fs::write(self.msb.join(format!("fail-{verb}")), text).unwrap();
+    }
+
+    fn mend(&self, verb: &str) {
+        fs::remove_file(self.msb.join(format!("fail-{verb}"))).unwrap();
+    }
+
+    fn load(&self) -> Result<(), RuntimeError> {
+        let spec = self.spec();
+        let mut archive: &[u8] = b"an archive";
+        self.runtime.load_image(&spec.image, &spec.image_digest, &mut archive, &mut |_, _| {}).map(drop)
+    }
+
+    fn spec(&self) -> SandboxSpec {
+        SandboxSpec {
+            name: name(),
+            image: "r/small:1".parse().unwrap(),
+            image_digest: "ab".repeat(32).parse().unwrap(),
+            resources: Resources { cpus: 1, memory: ByteSize::mib(256) },
+            root_disk: ByteSize::mib(64),
+            tmp: ByteSize::mib(16),
+            home: HomeDisk { path: self.dir.path().join("home.ext4") },
+            workspace: WorkspaceMount {
+                source: self.dir.path().join("workspace"),
+                quota: ByteSize::mib(16),
+                host_uid: 0,
+                host_gid: 0,
+                guest_uid: 1000,
+                guest_gid: 1000,
+            },
+            env: BTreeMap::new(),
+            network: NetworkPolicy::default(),
+            labels: BTreeMap::new(),
+            idle_timeout: Duration::from_mins(5),
+        }
+    }
+
+    fn created(&self) {
+        self.load().unwrap();
+        self.runtime.create(&self.spec()).unwrap();
+    }
+
+    fn status(&self) -> (Status, Option<String>) {
+        let info = self.runtime.inspect(&name()).unwrap().unwrap();
+        (info.status, info.problem)
+    }
+}
+
+fn name() -> SandboxName {
+    "shop-4chyvv5c1qh507-opencode".parse().unwrap()
+}
+
+#[test]
+fn a_failed_boot_is_crashed_with_its_log_and_the_next_start_tries_again() {
+    let fixture = Fixture::new();
+    fixture.created();
+    fixture.fail("create", "error: failed to start\n  → sandbox process exited\n");
+    let logs = fixture.msb.join("sandboxes").join(name()).join("logs");
+    fs::create_dir_all(&logs).unwrap();
+    fs::write(logs.join("kernel.log"), "Kernel panic - not syncing\n").unwrap();
+    match fixture.runtime.start(&name()) {
+        Err(RuntimeError::BootFailed { problem, log, .. }) => {
+            assert_eq!(problem, "failed to start; sandbox process exited");
+            assert!(log.contains("Kernel panic"), "{log}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let (status, problem) = fixture.status();
+    assert_eq!(status, Status::Crashed, "whatever msb calls it");
+    assert!(problem.unwrap().contains("sandbox process exited"));
+
+    fixture.mend("create");
+    fixture.runtime.start(&name()).unwrap();
+    let listed = format!(r#"[{{"name": "{}", "status": "Running"}}]"#, name());
+    fs::write(fixture.msb.join("list.json"), listed).unwrap();
+    assert_eq!(fixture.status(), (Status::Running, None));
+}
+
+#[test]
+fn a_start_that_was_killed_is_crashed_and_starts_again() {
+    let fixture = Fixture::new();
+    fixture.created();
+    let life = fixture.msb.join("records/sandboxes").join(name()).join("life.json");
+    fs::write(&life, "\"starting\"").unwrap();
+    let (status, problem) = fixture.status();
+    assert_eq!((status, problem.as_deref()), (Status::Crashed, Some("its start was interrupted")));
+    fixture.runtime.start(&name()).unwrap();
+    assert_eq!(fs::read_to_string(&life).unwrap().trim(), "\"booted\"");
+}
+
+#[test]
+fn a_load_onto_a_full_disk_leaves_nothing_and_is_not_the_archives_fault() {
+    let fixture = Fixture::new();
+    fixture.fail("load", "error: io error: No space left on device (os error 28)\n");
+    let error = fixture.load().unwrap_err();
+    assert!(matches!(error, RuntimeError::Other { .. }), "{error:?}");
+    assert!(error.to_string().contains("No space left"), "{error}");
+    assert!(matches!(fixture.runtime.create(&fixture.spec()), Err(RuntimeError::NoSuchContent(_))));
+    fixture.mend("load");
+    fixture.created();
+
+    let broken = Fixture::new();
+    broken.fail("load", "error: unexpected end of archive\n");
+    assert!(matches!(broken.load(), Err(RuntimeError::BadArchive(_))));
+}
+
+#[test]
+fn a_newer_database_is_told_and_touches_nothing() {
+    let fixture = Fixture::new();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    fixture.fail("list", "error: runtime error: database schema is newer than this msb binary\n");
+    let listed = fixture.runtime.list().unwrap().sandboxes;
+    assert_eq!(listed[0].status, Status::Unknown("unknown".into()));
+    assert!(listed[0].problem.as_ref().unwrap().contains("newer version"), "{listed:?}");
+    for outcome in [
+        fixture.runtime.start(&name()),
+        fixture.runtime.remove(&name()),
+        fixture.runtime.stop(&name(), Duration::ZERO).map(drop),
+    ] {
+        assert!(matches!(outcome, Err(RuntimeError::NewerRecords { .. })), "{outcome:?}");
+    }
+    assert!(fixture.runtime.has(&name()).unwrap());
+    let calls = fs::read_to_string(fixture.msb.join("calls")).unwrap();
+    assert!(calls.lines().all(|call| call != "remove" && call != "stop"), "{calls}");
+}
