@@ -9,6 +9,7 @@ mod error;
 mod exit;
 mod internal;
 mod limits;
+mod notify;
 mod program;
 mod project;
 mod report;

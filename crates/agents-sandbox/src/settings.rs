@@ -3,11 +3,14 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use sandbox_config::{Flags, Inputs, Loaded, Origin, ProjectLayer, Settings, load};
-use sandbox_lifecycle::{BuildRequest, ImageSettings, Project, SandboxSettings, Target, UpRequest};
+use sandbox_config::{Flags, HomeFile, Inputs, Loaded, Origin, ProjectLayer, Settings, load};
+use sandbox_lifecycle::{
+    BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
+};
 use sandbox_model::{NetworkPolicy, Resources};
 
 use crate::app::App;
@@ -70,9 +73,11 @@ impl Meant {
             project: build.project,
             agent: build.agent,
             settings: self.sandbox(reviewed),
+            provision: self.provision(),
             image: build.image,
             rebuild: build.rebuild,
             agent_version: build.agent_version,
+            keep: args.keep,
             verb,
         })
     }
@@ -96,6 +101,22 @@ impl Meant {
             rebuild,
             agent_version,
         })
+    }
+
+    /// What is copied into the home.
+    pub fn provision(&self) -> ProvisionSettings {
+        let settings = &self.settings;
+        let mapping = |file: &HomeFile| HomeMapping {
+            source: file.source.clone(),
+            startup: file.startup,
+            root: file.root,
+        };
+        ProvisionSettings {
+            home: settings.home.iter().map(|(path, file)| (path.clone(), mapping(&file.value))).collect(),
+            host_config: settings.provision_host_config.value,
+            habits: settings.provision_habits.value,
+            host_home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        }
     }
 
     fn sandbox(&self, reviewed: &Reviewed) -> SandboxSettings {

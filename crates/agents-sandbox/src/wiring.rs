@@ -79,7 +79,7 @@ pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
     if fake::is_wanted() {
         return fake::findings();
     }
-    doctor::examine(layout, settings)
+    doctor::examine(layout, settings, None)
 }
 
 /// Writes what is at an https address into a file.

@@ -1,6 +1,6 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, Install, Launch, Profile};
+use crate::{AgentCommand, ConfigFiles, Install, Launch, OwnFiles, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::ClaudeCode,
@@ -20,6 +20,20 @@ pub static PROFILE: Profile = Profile {
         guest_dir: ".claude",
         merged: ".claude/settings.json",
         family: &["settings.json"],
+    },
+    own: OwnFiles {
+        habits: &[
+            ".claude/CLAUDE.md",
+            ".claude/agents",
+            ".claude/commands",
+            ".claude/output-styles",
+            ".claude/rules",
+            ".claude/skills",
+        ],
+        config: &[".claude/settings.json"],
+        never: &[],
+        credentials: &[".claude/.credentials.json"],
+        credential_env: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     },
     daemon: None,
     command,

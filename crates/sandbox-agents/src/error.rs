@@ -16,8 +16,9 @@ pub enum ServerError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} was answered with status {status}")]
-    Status { path: String, status: u16 },
+    /// `said` is empty, or begins with a colon.
+    #[error("{path} was answered with status {status}{said}")]
+    Status { path: String, status: u16, said: String },
     #[error("the answer to {path} is not what it should be: {problem}")]
     Malformed { path: String, problem: String },
 }

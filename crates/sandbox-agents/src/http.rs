@@ -1,5 +1,7 @@
-//! One GET over one connection: enough HTTP/1.1 to ask an agent's server, with a deadline for the whole
+//! One request over one connection: enough HTTP/1.1 to ask an agent's server, with a deadline for the whole
 //! exchange and a limit on what a sandbox can make us read.
+
+mod stream;
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -7,6 +9,8 @@ use std::time::{Duration, Instant};
 use sandbox_runtime::Connection;
 
 use crate::ServerError;
+
+pub use stream::Lines;
 
 /// The largest answer taken, in bytes. A list of 200 sessions is about 100 KiB.
 const MAX_ANSWER: usize = 8 << 20;
@@ -18,16 +22,24 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Sends a GET with these headers and reads the whole answer.
-pub fn get(
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub method: &'static str,
+    pub path: &'a str,
+    pub headers: &'a [(&'a str, &'a str)],
+    /// JSON; `None` sends no body.
+    pub body: Option<&'a [u8]>,
+}
+
+/// Sends a request and reads the whole answer, both within `limit`.
+pub fn ask(
     connection: &mut dyn Connection,
-    path: &str,
-    headers: &[(&str, &str)],
+    request: Request<'_>,
     limit: Duration,
 ) -> Result<Answer, ServerError> {
-    let mut exchange =
-        Exchange { connection, path, limit, deadline: Instant::now() + limit, seen: Vec::new() };
-    exchange.send(headers)?;
+    let mut exchange = Exchange::new(connection, request.path, limit);
+    exchange.send(request)?;
     let (status, head, body) = exchange.read_head()?;
     exchange.seen.drain(..head);
     let body = match body {
@@ -53,9 +65,13 @@ struct Exchange<'a> {
     seen: Vec<u8>,
 }
 
-impl Exchange<'_> {
-    fn send(&mut self, headers: &[(&str, &str)]) -> Result<(), ServerError> {
-        let mut request = format!("GET {} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n", self.path);
+impl<'a> Exchange<'a> {
+    fn new(connection: &'a mut dyn Connection, path: &'a str, limit: Duration) -> Self {
+        Self { connection, path, limit, deadline: Instant::now() + limit, seen: Vec::new() }
+    }
+
+    fn send(&mut self, Request { method, path, headers, body }: Request<'_>) -> Result<(), ServerError> {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n");
         for (name, value) in headers {
             // A line break would start another header. None of ours has one; a guest's folder name might.
             if value.contains(['\r', '\n']) {
@@ -63,9 +79,15 @@ impl Exchange<'_> {
             }
             request.extend([name, ": ", value, "\r\n"]);
         }
+        if let Some(body) = body {
+            let length = body.len().to_string();
+            request.extend(["content-type: application/json\r\ncontent-length: ", &length, "\r\n"]);
+        }
         request.push_str("\r\n");
+        let mut request = request.into_bytes();
+        request.extend(body.unwrap_or_default());
         self.arm()?;
-        self.connection.write_all(request.as_bytes()).map_err(|error| self.broken(error))?;
+        self.connection.write_all(&request).map_err(|error| self.broken(error))?;
         self.connection.flush().map_err(|error| self.broken(error))
     }
 

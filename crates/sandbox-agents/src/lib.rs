@@ -6,6 +6,7 @@
 mod claude_code;
 mod command;
 mod error;
+mod events;
 mod health;
 mod http;
 mod opencode;
@@ -14,10 +15,13 @@ mod pi;
 mod profile;
 mod server;
 mod sessions;
+mod worktrees;
 
 pub use command::{AgentCommand, Launch};
 pub use error::ServerError;
+pub use events::{Events, Notice, Occasion, SessionWatch};
 pub use health::{Health, health};
-pub use profile::{ConfigFiles, DaemonProfile, Install, Profile, profile};
+pub use profile::{ConfigFiles, DaemonProfile, Install, OwnFiles, Profile, WorktreeApi, profile};
 pub use server::{DAEMON_PORT, Dial, Server};
 pub use sessions::{ServerActivity, activity};
+pub use worktrees::{Worktree, create_worktree, remove_worktree, worktrees};

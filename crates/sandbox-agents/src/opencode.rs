@@ -3,7 +3,7 @@ use std::ffi::OsString;
 use sandbox_model::AgentName;
 
 use crate::command::has_option;
-use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, Profile};
+use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, OwnFiles, Profile, WorktreeApi};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Opencode,
@@ -39,6 +39,25 @@ pub static PROFILE: Profile = Profile {
             "opencode.yml",
         ],
     },
+    own: OwnFiles {
+        habits: &[
+            ".config/opencode/AGENTS.md",
+            ".config/opencode/agent",
+            ".config/opencode/agents",
+            ".config/opencode/command",
+            ".config/opencode/commands",
+            ".config/opencode/mode",
+            ".config/opencode/modes",
+            ".config/opencode/prompts",
+            ".config/opencode/skill",
+            ".config/opencode/skills",
+            ".config/opencode/themes",
+        ],
+        config: &[".config/opencode"],
+        never: &["package.json", "package-lock.json", "bun.lock", ".gitignore"],
+        credentials: &[".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"],
+        credential_env: &["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"],
+    },
     daemon: Some(DaemonProfile {
         args: &["serve", "--hostname", "127.0.0.1", "--port", "4096"],
         password_env: "OPENCODE_SERVER_PASSWORD",
@@ -46,6 +65,7 @@ pub static PROFILE: Profile = Profile {
         log: "/tmp/opencode-serve.log",
         health_path: "/global/health",
         session_status: true,
+        worktrees: WorktreeApi::Experimental,
     }),
     command,
 };

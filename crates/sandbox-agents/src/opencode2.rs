@@ -1,6 +1,6 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, Profile};
+use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, OwnFiles, Profile, WorktreeApi};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Opencode2,
@@ -22,6 +22,13 @@ pub static PROFILE: Profile = Profile {
         merged: crate::opencode::PROFILE.config.merged,
         family: crate::opencode::PROFILE.config.family,
     },
+    own: OwnFiles {
+        habits: crate::opencode::PROFILE.own.habits,
+        config: crate::opencode::PROFILE.own.config,
+        never: crate::opencode::PROFILE.own.never,
+        credentials: crate::opencode::PROFILE.own.credentials,
+        credential_env: crate::opencode::PROFILE.own.credential_env,
+    },
     daemon: Some(DaemonProfile {
         args: &["serve", "--hostname", "127.0.0.1", "--port", "4096"],
         password_env: "OPENCODE_SERVER_PASSWORD",
@@ -29,6 +36,7 @@ pub static PROFILE: Profile = Profile {
         log: "/tmp/opencode2-serve.log",
         health_path: "/api/health",
         session_status: false,
+        worktrees: WorktreeApi::Project,
     }),
     command,
 };

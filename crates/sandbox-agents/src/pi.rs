@@ -1,6 +1,6 @@
 use sandbox_model::AgentName;
 
-use crate::{AgentCommand, ConfigFiles, Install, Launch, Profile};
+use crate::{AgentCommand, ConfigFiles, Install, Launch, OwnFiles, Profile};
 
 pub static PROFILE: Profile = Profile {
     name: AgentName::Pi,
@@ -20,6 +20,21 @@ pub static PROFILE: Profile = Profile {
         guest_dir: ".pi/agent",
         merged: ".pi/agent/settings.json",
         family: &["settings.json"],
+    },
+    own: OwnFiles {
+        habits: &[
+            ".pi/agent/AGENTS.md",
+            ".pi/agent/APPEND_SYSTEM.md",
+            ".pi/agent/SYSTEM.md",
+            ".pi/agent/prompts",
+            ".pi/agent/skills",
+            ".pi/agent/themes",
+        ],
+        config: &[".pi/agent"],
+        // Models may carry a key; sessions are other projects' conversations.
+        never: &["models.json", "sessions", "bin"],
+        credentials: &[".pi/agent/auth.json"],
+        credential_env: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"],
     },
     daemon: None,
     command,

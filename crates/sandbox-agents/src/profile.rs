@@ -19,6 +19,8 @@ pub struct Profile {
     /// Environment where the machine is emulated in software.
     pub emulation_env: &'static [(&'static str, &'static str)],
     pub config: ConfigFiles,
+    /// What the user has for this agent on the host.
+    pub own: OwnFiles,
     /// `None` for an agent that is simply run.
     pub daemon: Option<DaemonProfile>,
     pub(crate) command: fn(&Launch<'_>) -> AgentCommand,
@@ -100,6 +102,41 @@ impl ConfigFiles {
     }
 }
 
+/// The user's own files for an agent, at home on the host. Paths are relative to the home there and in the
+/// guest.
+#[derive(Debug)]
+pub struct OwnFiles {
+    /// Files and folders that by their kind hold no secret: instructions, prompts, commands, skills. They
+    /// are copied unless the user says no.
+    pub habits: &'static [&'static str],
+    /// Everything else that is configuration: copied only with `provision-host-config`.
+    pub config: &'static [&'static str],
+    /// Names below these that are never copied: what a program installs or remembers there.
+    pub never: &'static [&'static str],
+    /// Where a login is kept. Never copied but by a mapping that names the file.
+    pub credentials: &'static [&'static str],
+    /// Variables that carry a credential as well.
+    pub credential_env: &'static [&'static str],
+}
+
+impl OwnFiles {
+    /// Whether the file at `path` (relative to the home) is not to be copied with its folder.
+    pub fn is_left_out(&self, path: &str) -> bool {
+        let secret = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.starts_with(".env")
+                || [".pem", ".key"].iter().any(|end| name.ends_with(end))
+                || ["secret", "credential", "token"].iter().any(|word| name.contains(word))
+                || name == "auth.json"
+        };
+        self.credentials.contains(&path)
+            || path
+                .split('/')
+                .any(|name| name == ".git" || name == "node_modules" || self.never.contains(&name))
+            || secret(path.rsplit('/').next().unwrap_or(path))
+    }
+}
+
 /// An agent's server inside the sandbox.
 #[derive(Debug)]
 pub struct DaemonProfile {
@@ -115,6 +152,17 @@ pub struct DaemonProfile {
     pub health_path: &'static str,
     /// Whether it tells what its sessions do.
     pub session_status: bool,
+    /// How it is asked for git worktrees.
+    pub worktrees: WorktreeApi,
+}
+
+/// The two ways in which a server makes git worktrees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorktreeApi {
+    /// `/experimental/worktree`: the server chooses the folder.
+    Experimental,
+    /// `/api/worktree/PROJECT`: the folder is said.
+    Project,
 }
 
 impl DaemonProfile {
@@ -147,6 +195,24 @@ mod tests {
             assert!(recipe.install.contains(recipe.version_arg), "{agent}");
             assert_eq!(recipe.version.as_deref(), Some("1.2.3"));
             assert!(profile.config.merged.starts_with(profile.config.guest_dir), "{agent}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_by_its_name_is_left_out() {
+        for agent in AgentName::ALL {
+            let own = &profile(agent).own;
+            for path in own.credentials.iter().copied().chain([
+                "skills/deploy/.env",
+                "skills/deploy/server.key",
+                "prompts/github-token.txt",
+                "skills/x/node_modules/y.js",
+            ]) {
+                assert!(own.is_left_out(path), "{agent} {path}");
+            }
+            for path in ["skills/deploy/SKILL.md", "AGENTS.md", "commands/keys.md"] {
+                assert!(!own.is_left_out(path), "{agent} {path}");
+            }
         }
     }
 

@@ -5,8 +5,9 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox_runtime::Connection;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::http::{self, Answer};
+use crate::http::{self, Answer, Lines, Request};
 use crate::{DaemonProfile, ServerError};
 
 /// The port of every agent's server, on the guest's loopback. A sandbox has one agent.
@@ -40,7 +41,13 @@ impl<'a> Server<'a> {
         self.profile
     }
 
-    pub(crate) fn get(&self, path: &str, directory: Option<&str>) -> Result<Answer, ServerError> {
+    fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        directory: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Answer, ServerError> {
         let mut connection = (self.dial)().map_err(ServerError::Dial)?;
         let mut headers =
             vec![("authorization", self.authorization.as_str()), ("accept", "application/json")];
@@ -49,22 +56,55 @@ impl<'a> Server<'a> {
             encoded = utf8_percent_encode(directory, ENCODED).to_string();
             headers.push(("x-opencode-directory", &encoded));
         }
-        http::get(connection.as_mut(), path, &headers, self.timeout)
+        let body = body.map(|body| body.to_string().into_bytes());
+        let request = Request { method, path, headers: &headers, body: body.as_deref() };
+        let answer = http::ask(connection.as_mut(), request, self.timeout)?;
+        if (200..300).contains(&answer.status) {
+            return Ok(answer);
+        }
+        Err(ServerError::Status { path: path.into(), status: answer.status, said: said(&answer.body) })
     }
 
-    /// The JSON answer to a GET; any status but 200 is an error.
+    /// An answer that goes on for as long as somebody listens.
+    pub(crate) fn listen(&self, path: &str) -> Result<Lines, ServerError> {
+        let connection = (self.dial)().map_err(ServerError::Dial)?;
+        let headers = [("authorization", self.authorization.as_str()), ("accept", "text/event-stream")];
+        let request = Request { method: "GET", path, headers: &headers, body: None };
+        Lines::open(connection, request, self.timeout)
+    }
+
+    /// The JSON answer to a GET; any status but a good one is an error.
     pub(crate) fn json<T: DeserializeOwned>(
         &self,
         path: &str,
         directory: Option<&str>,
     ) -> Result<T, ServerError> {
-        let answer = self.get(path, directory)?;
-        if answer.status != 200 {
-            return Err(ServerError::Status { path: path.into(), status: answer.status });
-        }
-        serde_json::from_slice(&answer.body)
-            .map_err(|error| ServerError::Malformed { path: path.into(), problem: error.to_string() })
+        parse(path, &self.ask("GET", path, directory, None)?)
     }
+
+    /// Likewise, to a request that changes something.
+    pub(crate) fn change<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        path: &str,
+        directory: &str,
+        body: &Value,
+    ) -> Result<T, ServerError> {
+        parse(path, &self.ask(method, path, Some(directory), Some(body))?)
+    }
+}
+
+fn parse<T: DeserializeOwned>(path: &str, answer: &Answer) -> Result<T, ServerError> {
+    serde_json::from_slice(&answer.body)
+        .map_err(|error| ServerError::Malformed { path: path.into(), problem: error.to_string() })
+}
+
+/// The message in the body of a refusal, for people: where there is one, one short line.
+fn said(body: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = value.pointer("/data/message").or_else(|| value.get("message")).and_then(Value::as_str);
+    let line: String = message.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
+    if line.is_empty() { line } else { format!(": {line}") }
 }
 
 /// What a folder name may not be sent as itself; the server decodes the header.

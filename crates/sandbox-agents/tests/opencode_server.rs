@@ -10,13 +10,33 @@ mod server;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbox_agents::{activity, health};
-use sandbox_model::SessionKind;
+use sandbox_agents::{Server, activity, create_worktree, health, remove_worktree, worktrees};
+use sandbox_keeper::{AgentView, Decision, Inputs, Rules, decide};
+use sandbox_model::{Session, SessionKind};
 
-use server::OpencodeServer;
+use server::{OpencodeServer, StandIn};
 
-/// Polls until exactly these sessions are there, by folder and kind.
-fn wait_for(server: &OpencodeServer, expected: &[(&Path, SessionKind)]) {
+/// What the keeper of such a sandbox decides, a minute after its last client left, and why.
+fn decision(sessions: Vec<Session>) -> String {
+    let idle_since = Instant::now();
+    let rules = Rules {
+        timeout: Duration::from_secs(10),
+        first_lease: Duration::from_secs(5),
+        stop_on_active_sessions: false,
+        max_session_retries: 10,
+        agent_patience: Duration::from_mins(1),
+    };
+    let now = idle_since + Duration::from_mins(1);
+    let agent = &AgentView::Sessions(sessions);
+    match decide(&Inputs { now, rules, clients: 0, ever_leased: true, idle_since, keep_until: None, agent }) {
+        Decision::Hold(reason) => reason.to_string(),
+        Decision::Stop(note) => format!("stop{note}"),
+        Decision::StopAt(..) => "later".into(),
+    }
+}
+
+/// Polls until exactly these sessions are there, by folder and kind; then the keeper decides so.
+fn wait_for(server: &OpencodeServer, expected: &[(&Path, SessionKind)], decided: &str) {
     let mut expected: Vec<String> =
         expected.iter().map(|(dir, kind)| format!("{} {kind:?}", dir.display())).collect();
     expected.sort();
@@ -37,8 +57,12 @@ fn wait_for(server: &OpencodeServer, expected: &[(&Path, SessionKind)]) {
             })
             .collect();
         found.sort();
-        if sessions.is_ok() && found == expected {
-            return;
+        match sessions {
+            Ok(sessions) if found == expected => {
+                assert_eq!(decision(sessions), decided);
+                return;
+            }
+            _ => {}
         }
         assert!(
             Instant::now() < deadline,
@@ -54,26 +78,28 @@ fn sessions_of_every_folder_are_told_apart() {
     let server = OpencodeServer::start();
     let project = server.project.clone();
     let elsewhere = server.folder("else where");
-    wait_for(&server, &[]);
+    wait_for(&server, &[], "stop");
 
     let (hanging, _) = (server.prompt(&project, "HANG"), server.prompt(&project, "hello"));
-    wait_for(&server, &[(&project, SessionKind::Busy)]);
+    wait_for(&server, &[(&project, SessionKind::Busy)], "held: 1 busy session");
 
     // Another folder, one that is no part of the project and has a space in its name.
     let asking = server.prompt(&elsewhere, "ASK");
-    wait_for(&server, &[(&project, SessionKind::Busy), (&elsewhere, SessionKind::WaitingForUser)]);
-    server.answer_question(&elsewhere, "red");
+    let both = [(&*project, SessionKind::Busy), (&*elsewhere, SessionKind::WaitingForUser)];
+    wait_for(&server, &both, "held: 1 busy session");
     server.abort(&project, &hanging);
-    wait_for(&server, &[]);
+    wait_for(&server, &both[1..], "stop: 1 session waits for the user");
+    server.answer_question(&elsewhere, "red");
+    wait_for(&server, &[], "stop");
 
     let failing = server.prompt(&project, "FAIL");
-    wait_for(&server, &[(&project, SessionKind::Retry { attempt: 1 })]);
+    wait_for(&server, &[(&project, SessionKind::Retry { attempt: 1 })], "held: 1 retrying session");
     server.abort(&project, &failing);
-    wait_for(&server, &[]);
+    wait_for(&server, &[], "stop");
 
     // The project's configuration wants to be asked before any command runs.
     server.prompt(&project, "TOOL:true");
-    wait_for(&server, &[(&project, SessionKind::WaitingForUser)]);
+    wait_for(&server, &[(&project, SessionKind::WaitingForUser)], "stop: 1 session waits for the user");
     drop(asking);
 }
 
@@ -84,4 +110,47 @@ fn a_wrong_password_is_an_error_and_not_an_idle_agent() {
     let stranger = server.client_with("wrong", Duration::from_secs(5));
     let error = activity(stranger, server.project.to_str().unwrap()).poll().unwrap_err();
     assert!(error.to_string().contains("status 401"), "{error}");
+}
+
+/// Both servers, which have nothing in common but what they do.
+#[test]
+fn worktrees_are_made_at_a_base_listed_and_removed() {
+    let (first, second) = (OpencodeServer::start(), StandIn::start());
+    make_worktrees(&first.client(Duration::from_mins(1)), &first.project);
+    make_worktrees(&second.client(), &second.project);
+}
+
+fn make_worktrees(server: &Server<'_>, project: &Path) {
+    let home = project.parent().unwrap().join("home");
+    let main = project.to_str().unwrap();
+    let git = |dir: &str, words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-C", dir]).args(words);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_string()
+    };
+    // The server's own, which is not what this is about.
+    std::fs::write(project.join(".git/info/exclude"), "opencode.json\n").unwrap();
+    for text in ["one", "two"] {
+        std::fs::write(project.join("file"), text).unwrap();
+        git(main, &["add", "file"]);
+        git(main, &["commit", "--quiet", "-m", text]);
+    }
+    let base = git(main, &["rev-parse", "HEAD~1"]);
+    assert_eq!(worktrees(server, main).unwrap(), []);
+    let made = create_worktree(server, main, home.to_str().unwrap(), "fix-it", Some(&base)).unwrap();
+    assert_eq!(made.name, "fix-it");
+    assert!(Path::new(&made.directory).starts_with(&home), "{made:?}");
+    let begun = Instant::now();
+    while std::fs::read_to_string(Path::new(&made.directory).join("file")).ok().as_deref() != Some("one") {
+        assert!(begun.elapsed() < Duration::from_mins(1), "the base does not come");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(git(&made.directory, &["branch", "--show-current"]), "opencode/fix-it");
+    assert_eq!(git(main, &["status", "--porcelain"]), "", "the checkout is as it was");
+    assert_eq!(worktrees(server, main).unwrap(), std::slice::from_ref(&made));
+    remove_worktree(server, main, &made.directory).unwrap();
+    assert_eq!(worktrees(server, main).unwrap(), []);
+    assert_eq!(git(main, &["branch", "--list", "opencode/*"]), "");
 }

@@ -25,7 +25,7 @@ pub struct Flags {
     pub docker: Option<bool>,
     /// The old name of `docker`.
     pub dind: Option<bool>,
-    /// `on`, `off`, `desktop` or `audio`.
+    /// `on`, `off`, `desktop`, `audio`, `bell` or `sound`.
     pub notify: Option<String>,
     pub older_than: Option<String>,
     /// `upgrade --from`.

@@ -144,6 +144,8 @@ settings! {
     docker: bool = false; "docker", read::boolean, true, Some("--docker");
     /// Copy the agent's configuration of the host into the guest.
     provision_host_config: bool = false; "provision-host-config", read::boolean, true, None;
+    /// Copy the user's instructions, prompts, commands and skills for the agent into the guest.
+    provision_habits: bool = true; "provision-habits", read::boolean, true, None;
     /// The addresses the guest may reach before the lists are looked at.
     network_profile: NetworkProfile = NetworkProfile::None; "network.profile", read::profile, true, Some("--network");
     /// Destinations that are allowed on top of the profile.

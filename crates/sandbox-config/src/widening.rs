@@ -68,6 +68,8 @@ fn widens(key: &str, settings: &Settings) -> bool {
         "network.dns-servers" => !settings.network_dns_servers.value.is_empty(),
         "docker" => settings.docker.value,
         "provision-host-config" => settings.provision_host_config.value,
+        // The default; but the user may have said no.
+        "provision-habits" => settings.provision_habits.value,
         // What the guest is made of.
         "image.base" => settings.image_base.value != ImageBase::Auto,
         "upgrade.mode" => matches!(settings.upgrade_mode.value, UpgradeMode::Auto | UpgradeMode::AutoExit),

@@ -34,6 +34,8 @@ pub struct Inputs<'a> {
     /// When the last client left, or the last session that held the sandbox was seen, or (with neither)
     /// the keeper began: the latest of them.
     pub idle_since: Instant,
+    /// Until when a client asked to hold the sandbox.
+    pub keep_until: Option<Instant>,
     /// Only looked at without clients, and where sessions count.
     pub agent: &'a AgentView,
 }
@@ -49,6 +51,7 @@ pub enum Decision {
 /// Whether the sandbox stays up.
 ///
 /// - A client holds it.
+/// - So does a client's wish to keep it, until its time is over.
 /// - With `auto-stop-on-active-sessions` nothing else does.
 /// - A busy session holds it, unless it waits for the user: then it is not working.
 /// - A session in retry holds it while its attempt is below `auto-stop-max-session-retries`. Below, its work is
@@ -62,6 +65,10 @@ pub enum Decision {
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
     if inputs.clients > 0 {
         return Decision::Hold(Reason::Clients(inputs.clients));
+    }
+    let kept = inputs.keep_until.map(|until| until.saturating_duration_since(inputs.now));
+    if let Some(left) = kept.filter(|left| !left.is_zero()) {
+        return Decision::Hold(Reason::Kept { left });
     }
     let mut note = Note::default();
     if !inputs.rules.stop_on_active_sessions {

@@ -93,6 +93,7 @@ struct Keeper {
     phase: Phase,
     ever_leased: bool,
     idle_since: Instant,
+    keep_until: Option<Instant>,
     agent: AgentView,
     /// Raised when a client comes: an answer to an older question is about another time.
     round: u64,
@@ -139,6 +140,7 @@ impl Keeper {
             phase: Phase::Serving,
             ever_leased: false,
             idle_since: now,
+            keep_until: None,
             agent: AgentView::NoAnswer { since: now, error: None },
             round: 0,
             asking: false,
@@ -212,6 +214,7 @@ impl Keeper {
             clients: self.clients().count(),
             ever_leased: self.ever_leased,
             idle_since: self.idle_since,
+            keep_until: self.keep_until,
             agent: &self.agent,
         })
     }
@@ -341,6 +344,11 @@ impl Keeper {
                     return false;
                 }
                 self.journal.write(&format!("{} of process {} came", info.verb, info.pid));
+                if let Some(secs) = info.keep_secs {
+                    // A moment beyond the clock's range is no moment at all.
+                    let until = Instant::now().checked_add(Duration::from_secs(secs));
+                    self.keep_until = self.keep_until.max(until);
+                }
                 connection.role = Role::Client(info);
                 self.ever_leased = true;
                 self.round += 1;

@@ -5,6 +5,10 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     Clients(usize),
+    /// Somebody asked for it, for this much longer.
+    Kept {
+        left: Duration,
+    },
     /// The agent was asked and has not answered yet.
     Asking,
     Sessions {
@@ -39,11 +43,21 @@ pub(crate) const fn seconds(duration: Duration) -> u64 {
     duration.as_secs() + (duration.subsec_nanos() > 0) as u64
 }
 
+/// For people, rounded up: `2 h`, `5 min`, `40 s`.
+fn roughly(duration: Duration) -> String {
+    match seconds(duration) {
+        left if left > 2 * 3600 => format!("{} h", left.div_ceil(3600)),
+        left if left > 2 * 60 => format!("{} min", left.div_ceil(60)),
+        left => format!("{left} s"),
+    }
+}
+
 impl Reason {
     /// Whether another one differs by more than the time it names: what a log writes down.
     pub fn is_another(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::NoAnswer { error, .. }, Self::NoAnswer { error: before, .. }) => error != before,
+            (Self::Kept { .. }, Self::Kept { .. }) => false,
             _ => self != other,
         }
     }
@@ -53,6 +67,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clients(clients) => write!(f, "held by {}", count(*clients, "client")),
+            Self::Kept { left } => write!(f, "held: kept for {}", roughly(*left)),
             Self::Asking => f.write_str("held: the agent is being asked"),
             Self::Sessions { busy, retrying: 0 } => write!(f, "held: {}", count(*busy, "busy session")),
             Self::Sessions { busy: 0, retrying } => {

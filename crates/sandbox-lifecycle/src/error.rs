@@ -40,6 +40,17 @@ pub enum LifecycleError {
     Daemon { agent: AgentName, seconds: u64, problem: String, log: String },
     #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
     Provision { agent: AgentName, problem: String },
+    #[error("the worktree `{name}` cannot be used: {problem}")]
+    Worktree { name: String, problem: String },
+    #[error("there is no worktree `{0}`")]
+    NoSuchWorktree(String),
+    /// `changes` is 0 where git cannot say.
+    #[error("the worktree `{name}` has changes that are not committed ({changes} files)")]
+    WorktreeChanged { name: String, changes: usize },
+    #[error("the server of {agent} cannot be asked: {problem}")]
+    Server { agent: AgentName, problem: String },
+    #[error("{agent} has no server in the sandbox")]
+    NoServer { agent: AgentName },
     #[error("{path}: {problem}")]
     Snippet { path: PathBuf, problem: String },
 }

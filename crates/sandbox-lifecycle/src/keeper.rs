@@ -39,7 +39,12 @@ pub fn lease_or_start(
 }
 
 fn client(context: &Context<'_>, request: &UpRequest) -> ClientInfo {
-    ClientInfo { pid: std::process::id(), verb: request.verb.into(), version: context.version.into() }
+    ClientInfo {
+        pid: std::process::id(),
+        verb: request.verb.into(),
+        version: context.version.into(),
+        keep_secs: request.keep.map(|keep| keep.as_secs()),
+    }
 }
 
 fn failed(request: &UpRequest, error: &ClientError) -> LifecycleError {

@@ -20,8 +20,10 @@ mod daemon;
 mod decisions;
 mod drift;
 mod error;
+mod events;
 mod holders;
 mod home_volume;
+mod host_path;
 mod images;
 mod keeper;
 mod kill;
@@ -35,12 +37,14 @@ pub mod prune;
 mod remove;
 mod remove_image;
 mod request;
+mod serve;
 mod stage;
 mod stop;
 pub mod storage;
 mod target;
 mod up;
 pub mod volumes;
+mod worktree;
 
 pub use abandon::abandon;
 pub use activity::agent_activity;
@@ -51,17 +55,28 @@ pub use daemon::{Daemon, ensure_daemon};
 pub use decisions::{Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion};
 pub use drift::{Change, Class, Facts, drift, home_choice_needed};
 pub use error::{LifecycleError, Result};
+pub use events::events;
+pub use host_path::rewrite_worktree_pointers;
 pub use images::{EngineImage, EngineImages, Images, dockerfile};
 pub use kill::kill;
 pub use legacy::sandbox_name;
 pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
-pub use provision::{Provisioned, provision};
+pub use provision::{
+    Assembly, Fate, Hook, Item, Layer, Provisioned, StartupHook, assemble, provision, startup_hooks,
+};
 pub use remove::{Removed, remove};
 pub use remove_image::remove_image;
-pub use request::{BuildRequest, ImageSettings, Project, SandboxSettings, UpRequest};
+pub use request::{
+    BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, UpRequest,
+};
+pub use sandbox_agents::{
+    Events, Notice, Occasion, Profile as AgentProfile, SessionWatch, Worktree, profile,
+};
 pub use sandbox_keeper::Lease;
+pub use serve::{Served, serve};
 pub use stage::Stage;
 pub use stop::{Ended, keeper_status, stop};
 pub use target::Target;
 pub use up::{Extent, Rehearsal, Up, rehearse, up};
+pub use worktree::{InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree};

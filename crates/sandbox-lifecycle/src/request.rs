@@ -38,6 +38,30 @@ pub struct SandboxSettings {
     pub auto_stop_max_session_retries: u32,
 }
 
+/// What is copied into the guest's home beside the agent's folders of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProvisionSettings {
+    /// By the path in the guest's home.
+    pub home: BTreeMap<String, HomeMapping>,
+    /// Also the configuration that the agent has on the host.
+    pub host_config: bool,
+    /// The user's instructions, prompts, commands and skills for the agent.
+    pub habits: bool,
+    /// The user's home on the host; without it there is nothing of the agent's to look for there.
+    pub host_home: Option<PathBuf>,
+}
+
+/// A file or folder of the host that is copied into the guest's home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HomeMapping {
+    /// Absolute, not resolved, and maybe not there.
+    pub source: PathBuf,
+    /// Run in the guest after a boot, before the agent.
+    pub startup: bool,
+    /// Run as root.
+    pub root: bool,
+}
+
 /// How the runner image is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageSettings {
@@ -73,11 +97,14 @@ pub struct UpRequest {
     pub project: Project,
     pub agent: AgentName,
     pub settings: SandboxSettings,
+    pub provision: ProvisionSettings,
     pub image: ImageSettings,
     /// Build the image anew, without layer caches.
     pub rebuild: bool,
     /// Pin the agent's version in the image; `None` is the newest at build time.
     pub agent_version: Option<String>,
+    /// Hold the sandbox at least this long from now on, whoever leaves and whatever the agent does.
+    pub keep: Option<Duration>,
     /// The verb that others see while this client is attached: `run`, `shell`, `exec`.
     pub verb: &'static str,
 }

@@ -157,6 +157,16 @@ impl SandboxFiles {
         self.dir.join("daemon.json")
     }
 
+    /// What was copied into the home.
+    pub fn provision(&self) -> PathBuf {
+        self.dir.join("provision.json")
+    }
+
+    /// Held by the client that tells the user of one thing of one session.
+    pub fn claims(&self) -> PathBuf {
+        self.dir.join("claims")
+    }
+
     pub fn keeper(&self) -> KeeperFiles {
         KeeperFiles {
             dir: self.dir.clone(),

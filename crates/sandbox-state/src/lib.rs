@@ -19,5 +19,5 @@ pub use error::StateError;
 pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};
 pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};
 pub use record::Stamp;
-pub use sandbox_record::{DaemonRecord, ProjectState};
+pub use sandbox_record::{DaemonRecord, ProjectState, ProvisionRecord};
 pub use socket::{bind_socket, connect_socket};

@@ -8,6 +8,9 @@ pub struct ClientInfo {
     /// The verb: `run`, `shell`, `exec`.
     pub verb: String,
     pub version: String,
+    /// Hold the sandbox for at least so many seconds from now on, whoever leaves.
+    #[serde(default)]
+    pub keep_secs: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

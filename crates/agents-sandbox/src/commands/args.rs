@@ -1,10 +1,12 @@
 //! Arguments that several commands share.
 
+use std::time::Duration;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use sandbox_config::Flags;
 use sandbox_lifecycle::Extent;
-use sandbox_model::{AgentName, ByteSize, NetworkProfile};
+use sandbox_model::{AgentName, ByteSize, NetworkProfile, parse_duration};
 
 use crate::approval::Purpose;
 
@@ -130,6 +132,10 @@ pub struct NetworkArgs {
 pub struct PrepareArgs {
     #[command(flatten)]
     pub agent: AgentArg,
+
+    /// Keep the sandbox running for at least this long, such as 2h, whoever leaves
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub keep: Option<Duration>,
 
     /// Say what would be done, and do nothing
     #[arg(long, short = 'n')]

@@ -5,7 +5,7 @@ use sandbox_config::{Entry, Flags, Origin};
 use serde_json::{Map, Value, json};
 
 use super::list::Format;
-use super::{CommandResult, approve};
+use super::{CommandResult, approve, config_agent, config_home};
 use crate::app::App;
 use crate::approval;
 use crate::exit::Exit;
@@ -17,6 +17,8 @@ use crate::settings::Meant;
 #[command(visible_alias = "cfg")]
 pub enum ConfigCommand {
     Show(ShowArgs),
+    Agent(config_agent::ConfigAgentArgs),
+    Home(config_home::ConfigHomeArgs),
     Approve(approve::ApproveArgs),
 }
 
@@ -40,6 +42,8 @@ pub struct ShowArgs {
 pub fn run(app: &App, command: &ConfigCommand) -> CommandResult {
     match command {
         ConfigCommand::Show(args) => show(app, args),
+        ConfigCommand::Agent(args) => config_agent::run(app, args),
+        ConfigCommand::Home(args) => config_home::run(app, args),
         ConfigCommand::Approve(args) => approve::run(app, args),
     }
 }

@@ -1,5 +1,7 @@
 //! `doctor`: is everything there that a sandbox needs?
 
+use std::path::PathBuf;
+
 use clap::Args;
 use sandbox_config::{Flags, Settings};
 
@@ -24,8 +26,8 @@ pub struct DoctorArgs {
 }
 
 pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
-    let settings = settings(app)?;
-    let findings = examine(&App::layout()?, &settings);
+    let (settings, project) = settings(app)?;
+    let findings = examine(&App::layout()?, &settings, project.as_deref());
     if args.format.is_some() {
         app.out.json(&findings)?;
     } else {
@@ -43,13 +45,13 @@ pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
 }
 
 /// Those of the current folder; where they cannot be read, that is not what is asked about.
-fn settings(app: &App) -> Result<Settings, CommandError> {
+fn settings(app: &App) -> Result<(Settings, Option<PathBuf>), CommandError> {
     match Meant::resolve(app, Flags::default()) {
-        Ok(meant) => Ok(meant.settings),
+        Ok(meant) => Ok((meant.settings, Some(meant.project.config_dir))),
         Err(error) if error.exit == Exit::USAGE => Err(error),
         Err(error) => {
             app.console.error(&error.render());
-            Ok(Settings::default())
+            Ok((Settings::default(), None))
         }
     }
 }

@@ -68,6 +68,8 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     let up = sandbox_lifecycle::up(&context, &request)?;
+    let streams = Streams { tty: args.tty, stdin: args.interactive, detach: false };
+    prepare::provision(&context, &request, &up, streams)?;
     let tty = args.tty.then(terminal_size).flatten();
     let dir = match &args.workdir {
         // A relative one is meant from where the command was typed; an absolute one replaces that.
@@ -77,8 +79,7 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
     let words: Vec<(String, String)> = env;
     command.env.extend(words);
-    let streams = Streams { tty: args.tty, stdin: args.interactive };
-    prepare::attach(&context, &up, &command, streams, interruptible)
+    prepare::attach(&context, &request, &up, &command, streams, interruptible)
 }
 
 /// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.

@@ -6,6 +6,8 @@ pub mod args;
 mod build;
 mod completion;
 mod config;
+mod config_agent;
+mod config_home;
 mod doctor;
 mod exec;
 mod image;
@@ -22,6 +24,7 @@ mod root;
 mod run;
 mod runtime;
 mod sandbox;
+mod serve;
 mod shell;
 mod stop;
 mod storage;
@@ -29,6 +32,7 @@ mod tree;
 mod upgrade;
 mod version;
 mod volume;
+mod worktree;
 
 use clap::{Parser, Subcommand};
 use sandbox_lifecycle::prune::Kinds;
@@ -83,6 +87,8 @@ pub enum Command {
     Prune(prune::PruneArgs),
     Df(storage::DfArgs),
     #[command(subcommand)]
+    Worktree(worktree::WorktreeCommand),
+    #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -116,6 +122,7 @@ pub fn dispatch(app: &App, command: &Command) -> CommandResult {
         Command::Build(args) => build::run(app, args),
         Command::Prune(args) => prune::run(app, &args.options, Kinds::ALL),
         Command::Df(args) => storage::df(app, args),
+        Command::Worktree(command) => worktree::run(app, command),
         Command::Sandbox(command) => sandbox::run(app, command),
         Command::Image(command) => image::run(app, command),
         Command::Volume(command) => volume::run(app, command),

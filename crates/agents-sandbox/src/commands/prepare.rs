@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sandbox_lifecycle::prune::{AutoPrune, auto_prune};
-use sandbox_lifecycle::{Context, Extent, Stage, Target, Up, UpRequest, rehearse};
+use sandbox_lifecycle::{Context, Extent, LifecycleError, Stage, Target, Up, UpRequest, rehearse};
 use sandbox_model::{ExecSpec, Status};
 use sandbox_runtime::ExecSession;
 
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::report::plain;
 use crate::settings::{self, Meant};
-use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal};
+use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal, terminal_size};
 use crate::wiring;
 
 /// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
@@ -24,7 +24,46 @@ use crate::wiring;
 pub fn streams() -> Streams {
     let stdin = std::io::stdin().is_terminal();
     let tty = stdin && std::io::stdout().is_terminal();
-    Streams { tty, stdin: tty || !stdin }
+    Streams { tty, stdin: tty || !stdin, detach: false }
+}
+
+/// Copies configuration and files into the home, and runs what is to be run after a boot. Neither keeps the
+/// command from going on, but for what the user can mend on the host.
+pub fn provision(
+    context: &Context<'_>,
+    request: &UpRequest,
+    up: &Up,
+    streams: Streams,
+) -> Result<(), CommandError> {
+    let assembly = match sandbox_lifecycle::provision(context, request, up) {
+        Ok((_, assembly)) => assembly,
+        Err(error @ LifecycleError::Provision { .. }) => {
+            context.reporter.warning(&error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let tty = streams.tty.then(terminal_size).flatten();
+    for hook in sandbox_lifecycle::startup_hooks(context, request, up, &assembly, tty)? {
+        context.reporter.verbose(&format!("running ~/{}", hook.target));
+        let session = context.runtime.exec(&up.name, &hook.command)?;
+        let problem =
+            match attach_terminal(session, Streams { stdin: streams.tty, detach: false, ..streams })? {
+                Ended::Exited(status) if status.success() => continue,
+                Ended::Exited(status) => format!("ended with exit code {}", status.shell_code()),
+                // Whoever wants us to leave does not want the agent either.
+                Ended::Signal(signal) => return Err(interrupted(signal)),
+                Ended::Detached | Ended::ReaderGone => return Err(interrupted(13)),
+                Ended::Lost(error) => return Err(error.into()),
+            };
+        context.reporter.warning(&format!("the startup hook ~/{} {problem}", hook.target));
+    }
+    Ok(())
+}
+
+fn interrupted(signal: i32) -> CommandError {
+    let exit = Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX));
+    CommandError { exit, silent: true, ..CommandError::new("interrupted") }
 }
 
 /// Lets Ctrl-C end what is prepared, a boot included, instead of leaving it to itself.
@@ -39,6 +78,7 @@ pub fn interruptible(context: &Context<'_>, target: Target) -> Result<Interrupti
 /// the command's.
 pub fn attach(
     context: &Context<'_>,
+    request: &UpRequest,
     up: &Up,
     command: &ExecSpec,
     streams: Streams,
@@ -46,9 +86,20 @@ pub fn attach(
 ) -> CommandResult {
     let session: ExecSession = context.runtime.exec(&up.name, command)?;
     drop(interruptible);
-    match attach_terminal(session, streams)? {
+    let ended = attach_terminal(session, streams)?;
+    // Whoever sent a signal does not want to wait, and the next command does it.
+    if matches!(ended, Ended::Exited(_) | Ended::Detached)
+        && let Err(error) = sandbox_lifecycle::rewrite_worktree_pointers(context, &request.project, up)
+    {
+        context.reporter.verbose(&error.to_string());
+    }
+    match ended {
         Ended::Exited(status) => Ok(Exit::from_shell_code(status.shell_code())),
         Ended::Signal(signal) => Ok(Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX))),
+        Ended::Detached => {
+            context.reporter.info("detached; what the agent is at goes on in the sandbox");
+            Ok(Exit::SUCCESS)
+        }
         Ended::ReaderGone => Ok(Exit::from_signal(13)),
         Ended::Lost(error) => Err(error.into()),
     }

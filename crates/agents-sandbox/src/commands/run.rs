@@ -1,19 +1,21 @@
 //! `run`: prepare the sandbox and run the agent. Also what the program does without a command.
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use sandbox_lifecycle::Stage;
+use sandbox_config::Flags;
+use sandbox_lifecycle::{AgentProfile, Stage, WorktreeWish, profile};
 
 use super::args::PrepareArgs;
-use super::{CommandResult, prepare};
+use super::{CommandResult, prepare, serve};
 use crate::app::App;
 use crate::approval;
 use crate::error::CommandError;
+use crate::notify;
 use crate::project;
 use crate::settings::Meant;
-use crate::terminal::terminal_size;
+use crate::terminal::{Streams, terminal_size};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NotifyMode {
@@ -21,6 +23,8 @@ pub enum NotifyMode {
     Off,
     Desktop,
     Audio,
+    Bell,
+    Sound,
 }
 
 /// Run the agent on the project in this folder (the default command)
@@ -33,7 +37,12 @@ Examples:
   agents-sandbox run                            the agent, in the folder where you are
   agents-sandbox run -- run \"fix the test\"     words for the agent, here for one task
   agents-sandbox run --network public -m 8G     let it reach the internet; more memory
-  agents-sandbox run --dry-run                  say what would be done")]
+  agents-sandbox run -w fix-login:main          a worktree of its own; the checkout stays as it is
+  agents-sandbox run --serve-only               an address for the agent's desktop or another client
+  agents-sandbox run --keep 2h                  stay up that long, for what runs inside
+  agents-sandbox run --dry-run                  say what would be done
+
+Ctrl-] leaves an agent that has a server (opencode, opencode2); its work goes on.")]
 pub struct RunArgs {
     /// Words for the agent, passed on as they are; put what starts with a dash after `--`
     #[arg(value_name = "AGENT_ARG", num_args = 0..)]
@@ -44,13 +53,13 @@ pub struct RunArgs {
 
     /// Work in a git worktree inside the sandbox, made from BASE if it is new
     #[arg(long, short = 'w', value_name = "NAME[:BASE]")]
-    pub worktree: Option<String>,
+    pub worktree: Option<WorktreeWish>,
 
-    /// Start the agent's server and wait, without a client
+    /// Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
     #[arg(long, short = 's')]
     pub serve_only: bool,
 
-    /// Tell me when the agent waits for me
+    /// Tell me when the agent waits for me, is done, or has failed, until I leave
     #[arg(
         long,
         value_name = "MODE",
@@ -62,8 +71,11 @@ pub struct RunArgs {
 }
 
 pub fn run(app: &App, args: &RunArgs) -> CommandResult {
-    refuse_what_is_missing(args)?;
-    let meant = Meant::resolve(app, args.prepare.flags())?;
+    let notify = args.notify.and_then(|mode| mode.to_possible_value()).map(|mode| mode.get_name().into());
+    let meant = Meant::resolve(app, Flags { notify, ..args.prepare.flags() })?;
+    let profile = profile(meant.settings.agent.value);
+    refuse_without_server(args, profile)?;
+    let wishes = notify::Wishes::of(&meant.settings, profile, |remark| app.console.warning(remark))?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
     let request = meant.up_request(&args.prepare, "run", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
@@ -72,31 +84,50 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
-    let up = sandbox_lifecycle::up(&context, &request)?;
-    Stage::Provisioning.run(&app.console, || sandbox_lifecycle::provision(&context, &request, &up))?;
+    let mut up = sandbox_lifecycle::up(&context, &request)?;
+    // The work of a server goes on without its client; any other agent ends with its terminal.
+    let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
+    Stage::Provisioning.run(&app.console, || prepare::provision(&context, &request, &up, streams))?;
     let daemon =
         Stage::Daemon.run(&app.console, || sandbox_lifecycle::ensure_daemon(&context, &request, &up))?;
-    Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
-    let streams = prepare::streams();
+    if let (Some(wish), Some(daemon)) = (&args.worktree, &daemon) {
+        let begun = Instant::now();
+        let opened = sandbox_lifecycle::open_worktree(&context, &up, daemon, wish)?;
+        let word = if opened.created { "made" } else { "there already" };
+        let what = format!("worktree {word}: {}", opened.worktree.directory);
+        Stage::Branch.report(&app.console, &what, begun.elapsed());
+        up.guest_dir = opened.worktree.directory;
+    } else {
+        Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
+    }
+    if let (Some(wishes), Some(daemon)) = (wishes, &daemon) {
+        let target = request.target();
+        let files = context.layout.sandbox_state(&target.checkout, target.agent);
+        let project = request.project.root.file_name().unwrap_or_default().to_string_lossy();
+        notify::start(&context, &files, &up, daemon, profile, &project, wishes)?;
+    }
+    if let (true, Some(daemon)) = (args.serve_only, &daemon) {
+        return serve::serve(app, &context, &up, daemon, profile, interruptible);
+    }
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
-    let exit =
-        Stage::Agent.run(&app.console, || prepare::attach(&context, &up, &command, streams, interruptible));
+    let exit = Stage::Agent
+        .run(&app.console, || prepare::attach(&context, &request, &up, &command, streams, interruptible));
     Stage::Cleanup.run(&app.console, || {
         drop(up);
         exit
     })
 }
 
-/// Flags that are understood but whose effect is not built yet: silence would be a lie.
-fn refuse_what_is_missing(args: &RunArgs) -> Result<(), CommandError> {
-    let missing = [
-        ("--worktree", args.worktree.is_some()),
-        ("--serve-only", args.serve_only),
-        ("--notify", !matches!(args.notify, None | Some(NotifyMode::Off))),
-    ];
-    if let Some((flag, _)) = missing.into_iter().find(|(_, typed)| *typed) {
-        return Err(CommandError::new(format!("{flag} is not available in this version")));
+/// What only a server can do.
+fn refuse_without_server(args: &RunArgs, profile: &AgentProfile) -> Result<(), CommandError> {
+    let flags = [("--worktree", args.worktree.is_some()), ("--serve-only", args.serve_only)];
+    match flags.into_iter().find(|(_, typed)| *typed && profile.daemon.is_none()) {
+        Some((flag, _)) => Err(CommandError::new(format!(
+            "{flag} needs an agent with a server, and {} has none",
+            profile.name
+        ))
+        .hint("opencode and opencode2 have one: `--agent opencode`")),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -38,9 +38,9 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
-    sandbox_lifecycle::provision(&context, &request, &up)?;
     let streams = prepare::streams();
+    prepare::provision(&context, &request, &up, streams)?;
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
-    prepare::attach(&context, &up, &command, streams, interruptible)
+    prepare::attach(&context, &request, &up, &command, streams, interruptible)
 }

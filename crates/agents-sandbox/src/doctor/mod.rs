@@ -1,6 +1,7 @@
 //! What this computer has of what sandboxes need. Every check is made, whatever the others say.
 
 mod accelerator;
+mod credentials;
 mod disk;
 mod engine;
 mod folders;
@@ -10,7 +11,7 @@ mod qemu;
 mod runtime;
 mod users;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox_config::Settings;
 use sandbox_state::Layout;
@@ -53,7 +54,9 @@ impl Finding {
 }
 
 /// Everything there is to look at. Starts no machine, changes nothing, asks no network.
-pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
+///
+/// `project` is the project's folder of settings, where there is a project.
+pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Vec<Finding> {
     let engine = engine::check(settings);
     vec![
         qemu::check(),
@@ -66,6 +69,7 @@ pub fn examine(layout: &Layout, settings: &Settings) -> Vec<Finding> {
         users::check(engine.rootless),
         folders::check(layout),
         disk::check(layout),
+        credentials::check(layout, settings, project),
     ]
 }
 

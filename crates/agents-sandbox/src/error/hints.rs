@@ -55,6 +55,18 @@ impl From<LifecycleError> for CommandError {
                 new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
             }
             LifecycleError::Snippet { .. } => new,
+            LifecycleError::Worktree { .. } | LifecycleError::NoSuchWorktree(_) => {
+                new.hint("`agents-sandbox worktree list` shows those there are")
+            }
+            LifecycleError::WorktreeChanged { name, .. } => {
+                new.hint(format!("`agents-sandbox worktree remove --force {name}` removes it all the same"))
+            }
+            LifecycleError::Server { .. } => {
+                new.hint("`agents-sandbox stop` and another run start it afresh")
+            }
+            LifecycleError::NoServer { .. } => {
+                new.hint("opencode and opencode2 have one: `agents-sandbox run --agent opencode`")
+            }
         }
     }
 }

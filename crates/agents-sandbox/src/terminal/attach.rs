@@ -24,6 +24,8 @@ pub struct Streams {
     pub tty: bool,
     /// Input is passed on; otherwise the command has none.
     pub stdin: bool,
+    /// The detach key leaves, and is not passed on.
+    pub detach: bool,
 }
 
 /// How an attachment ended.
@@ -32,6 +34,8 @@ pub enum Ended {
     Exited(ExitStatus),
     /// We were told to leave by this signal.
     Signal(i32),
+    /// The user pressed the detach key.
+    Detached,
     /// Nobody reads our output any more.
     ReaderGone,
     /// The sandbox went away.
@@ -51,7 +55,7 @@ pub fn attach(session: ExecSession, streams: Streams) -> Result<Ended, RuntimeEr
         let _ = control.send(Control::Resize(size));
     }
     let feeding = if streams.stdin {
-        Some(stdin::feed(input.try_clone()?, streams.tty, events.clone())?)
+        Some(stdin::feed(input.try_clone()?, streams, events.clone())?)
     } else {
         if !streams.tty {
             input.close()?;

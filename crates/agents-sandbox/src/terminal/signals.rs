@@ -1,6 +1,6 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -36,48 +36,72 @@ const fn meaning(signal: i32, tty: bool) -> Meaning {
     }
 }
 
-/// Signals are ours while this lives; afterwards they do what they do by default.
+/// Whom signals go to; without anyone they do what they do by default.
+struct Listener {
+    tty: bool,
+    control: Sender<Control>,
+    events: Sender<Ended>,
+    /// Signals to end that were passed on.
+    asked: u32,
+}
+
+static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
+
+/// Signals are ours while this lives.
 #[derive(Debug)]
-pub struct Listening(Arc<AtomicBool>);
+pub struct Listening(());
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
+        *LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
+/// One command after another can listen; the thread that hears the signals is started for the first.
 pub fn listen(tty: bool, control: Sender<Control>, events: Sender<Ended>) -> std::io::Result<Listening> {
-    let mut signals = Signals::new([SIGWINCH, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
-    let ours = Arc::new(AtomicBool::new(true));
-    let listening = Listening(Arc::clone(&ours));
-    thread::Builder::new().name("signals".into()).spawn(move || {
-        let mut asked = 0;
-        for signal in signals.forever() {
-            if !ours.load(Ordering::SeqCst) {
-                let _ = emulate_default_handler(signal);
-                continue;
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let listener = Listener { tty, control, events, asked: 0 };
+    *LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    let listening = Listening(());
+    if !STARTED.swap(true, Ordering::SeqCst) {
+        let mut signals =
+            Signals::new([SIGWINCH, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                let mut listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(listener) = listener.as_mut() {
+                    listener.hear(signal);
+                } else {
+                    drop(listener);
+                    let _ = emulate_default_handler(signal);
+                }
             }
-            match meaning(signal, tty) {
-                Meaning::Leave => {
-                    let _ = events.send(Ended::Signal(signal));
+        })?;
+    }
+    Ok(listening)
+}
+
+impl Listener {
+    fn hear(&mut self, signal: i32) {
+        match meaning(signal, self.tty) {
+            Meaning::Leave => {
+                let _ = self.events.send(Ended::Signal(signal));
+            }
+            Meaning::Forward => {
+                let _ = self.control.send(Control::Signal(signal));
+                self.asked += u32::from(matches!(signal, SIGINT | SIGTERM));
+                if self.asked >= PATIENCE {
+                    let _ = self.events.send(Ended::Signal(signal));
                 }
-                Meaning::Forward => {
-                    let _ = control.send(Control::Signal(signal));
-                    asked += u32::from(matches!(signal, SIGINT | SIGTERM));
-                    if asked >= PATIENCE {
-                        let _ = events.send(Ended::Signal(signal));
-                    }
+            }
+            Meaning::Resize | Meaning::Continue => {
+                if signal == SIGCONT && self.tty {
+                    let _ = raw::reenter();
                 }
-                Meaning::Resize | Meaning::Continue => {
-                    if signal == SIGCONT && tty {
-                        let _ = raw::reenter();
-                    }
-                    if let Some(size) = terminal_size().filter(|_| tty) {
-                        let _ = control.send(Control::Resize(size));
-                    }
+                if let Some(size) = terminal_size().filter(|_| self.tty) {
+                    let _ = self.control.send(Control::Resize(size));
                 }
             }
         }
-    })?;
-    Ok(listening)
+    }
 }

@@ -144,11 +144,6 @@ fn words_in_the_wrong_place() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for flag in ["--worktree=x", "--serve-only", "--notify"] {
-        let ran = TestEnvironment::new().run(&["run", flag]);
-        assert_eq!(ran.code, Some(1), "{ran}");
-        assert!(ran.stderr.contains("is not available in this version"), "{ran}");
-    }
     assert_snapshot!(refused(&["run", "--docker"]), @"
     error: docker in the sandbox is not available in this version
     hint: it is asked for by --docker

@@ -38,3 +38,22 @@ fn folders_of_others_are_found() {
     assert_eq!(ran.code, Some(1), "{ran}");
     assert!(ran.stderr.contains("folders: give it to yourself alone"), "{ran}");
 }
+
+#[test]
+fn an_agent_without_a_credential_is_said_and_nothing_fails_for_it() {
+    let environment = TestEnvironment::new();
+    let row = |environment: &TestEnvironment| {
+        let ran = environment.run(&["doctor", "--format", "json"]);
+        let findings: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+        findings.into_iter().find(|finding| finding["check"] == "credentials").unwrap()
+    };
+    environment.write("home/config/agents-sandbox/config.yaml", "agent: claude-code\n");
+    assert_eq!(row(&environment)["grade"], "note");
+    assert!(row(&environment)["hint"].as_str().unwrap().contains("ANTHROPIC_API_KEY"));
+    environment.write("project/.agents-sandbox/env", "ANTHROPIC_API_KEY=x\n");
+    assert_eq!(row(&environment)["grade"], "good");
+    std::fs::remove_file(environment.path("project/.agents-sandbox/env")).unwrap();
+    let mapped = "agent: claude-code\nhome:\n  .claude/.credentials.json:\n";
+    environment.write("home/config/agents-sandbox/config.yaml", mapped);
+    assert_eq!(row(&environment)["grade"], "good");
+}

@@ -103,6 +103,7 @@ fn the_first_page() {
       build       Build the image of the project's sandbox
       prune       Remove sandboxes that were not used for long, with their homes and images
       df          Show what everything takes on disk, and what `prune` would free
+      worktree    Everything that works on git worktrees inside the sandbox
       sandbox     Everything that works on sandboxes [alias: sb]
       image       Everything that works on images [alias: img]
       volume      Everything that works on home volumes [alias: vol]
@@ -123,14 +124,17 @@ fn the_first_page() {
           --agent <NAME>            The agent whose sandbox is meant [default: opencode, or what the
                                     settings say] [possible values: opencode, opencode2, pi,
                                     claude-code]
+          --keep <DURATION>         Keep the sandbox running for at least this long, such as 2h, whoever
+                                    leaves
       -n, --dry-run                 Say what would be done, and do nothing
           --dry-run-vm              Build the image and make the home, but do not make, start or use the
                                     machine
       -w, --worktree <NAME[:BASE]>  Work in a git worktree inside the sandbox, made from BASE if it is
                                     new
-      -s, --serve-only              Start the agent's server and wait, without a client
-          --notify[=<MODE>]         Tell me when the agent waits for me [possible values: on, off,
-                                    desktop, audio]
+      -s, --serve-only              Open the agent's server to this computer's other clients, and wait
+                                    until Ctrl-D or Ctrl-C
+          --notify[=<MODE>]         Tell me when the agent waits for me, is done, or has failed, until I
+                                    leave [possible values: on, off, desktop, audio, bell, sound]
       -h, --help                    Print help (see more with '--help')
       -V, --version                 Print version
 
@@ -179,6 +183,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── -q, --quiet                           Print no results and no tables
     ├── -l, --log-level <LEVEL>               Show messages of this importance and above: error, warning, info (the default) or verbose
     ├── --agent <NAME>                        The agent whose sandbox is meant [default: opencode, or what the settings say]
+    ├── --keep <DURATION>                     Keep the sandbox running for at least this long, such as 2h, whoever leaves
     ├── -n, --dry-run                         Say what would be done, and do nothing
     ├── --dry-run-vm                          Build the image and make the home, but do not make, start or use the machine
     ├── -r, --rebuild                         Build the image anew, without the layers of earlier builds
@@ -192,8 +197,8 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── --network <PROFILE>                   What the sandbox may reach; replaces the network settings of all files [default: none]
     ├── --dns <LIST>                          Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
     ├── -w, --worktree <NAME[:BASE]>          Work in a git worktree inside the sandbox, made from BASE if it is new
-    ├── -s, --serve-only                      Start the agent's server and wait, without a client
-    ├── --notify[=<MODE>]                     Tell me when the agent waits for me
+    ├── -s, --serve-only                      Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
+    ├── --notify[=<MODE>]                     Tell me when the agent waits for me, is done, or has failed, until I leave
     ├── run                                   Run the agent on the project in this folder (the default command) (also: sandbox run)
     ├── shell                                 Open a login shell in the project's sandbox (alias: sh) (also: sandbox shell)
     ├── exec                                  Run one command in the project's sandbox
@@ -204,6 +209,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── build                                 Build the image of the project's sandbox (also: image build)
     ├── prune                                 Remove sandboxes that were not used for long, with their homes and images
     ├── df                                    Show what everything takes on disk, and what `prune` would free (also: storage df)
+    ├── worktree                              Everything that works on git worktrees inside the sandbox
     ├── sandbox                               Everything that works on sandboxes (alias: sb)
     ├── image                                 Everything that works on images (alias: img)
     ├── volume                                Everything that works on home volumes (alias: vol)

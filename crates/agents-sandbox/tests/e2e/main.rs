@@ -1,4 +1,4 @@
-//! The real opencode in a real virtual machine, on a real terminal, with a fake model behind it.
+//! The real agents in real virtual machines, on a real terminal, with a fake model behind them.
 //!
 //! The first run bootstraps a base and builds the runner image, which takes minutes; the layers stay in
 //! the build's folder for the next.
@@ -6,9 +6,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "a test that failed shows the sandbox's logs")]
 
+mod agents;
 mod ordinary;
 mod provider;
 mod screen;
+mod worktrees;
 mod world;
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::world::World;
@@ -10,7 +11,9 @@ pub struct Screen {
 
 impl Screen {
     pub fn open(world: &World, arguments: &[&str]) -> Self {
-        let socket = format!("agents-sandbox-{}", std::process::id());
+        static SCREENS: AtomicU32 = AtomicU32::new(0);
+        let number = SCREENS.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("agents-sandbox-{}-{number}", std::process::id());
         let status = world
             .command("tmux")
             .args(["-L", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"])

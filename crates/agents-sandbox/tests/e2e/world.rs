@@ -31,10 +31,21 @@ impl World {
         world
     }
 
-    /// Opens the provider's port to the sandbox, and tells opencode about it.
-    pub fn use_provider(&self, port: u16) {
+    /// Opens the provider's port to the sandbox.
+    pub fn open_port(&self, port: u16) {
         let config = format!("memory: 2G\nnetwork:\n  egress-allow: [\"host:{port}\"]\n");
         self.write(".agents-sandbox/config.yaml", &config);
+    }
+
+    /// More of the project's settings.
+    pub fn add_settings(&self, text: &str) {
+        let settings = self.read(".agents-sandbox/config.yaml");
+        self.write(".agents-sandbox/config.yaml", &(settings + text));
+    }
+
+    /// Opens the provider's port to the sandbox, and tells opencode about it.
+    pub fn use_provider(&self, port: u16) {
+        self.open_port(port);
         let opencode = serde_json::json!({
             "autoupdate": false,
             "share": "disabled",
@@ -53,7 +64,7 @@ impl World {
         self.write(".agents-sandbox/opencode/opencode-test.json", &opencode.to_string());
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub fn write(&self, path: &str, text: &str) {
         let path = self.project.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -61,6 +72,15 @@ impl World {
 
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.project.join(path)).unwrap()
+    }
+
+    /// git in the project's folder, or in one below it.
+    pub fn git(&self, folder: &str, words: &[&str]) -> String {
+        let mut command = self.command("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"]).arg(self.project.join(folder));
+        let output = command.args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_string()
     }
 
     pub fn owner(&self, path: &str) -> (u32, u32) {
@@ -92,18 +112,33 @@ impl World {
         command.spawn().unwrap()
     }
 
+    /// Runs our program to its end, which must be a good one; its standard output.
+    pub fn succeeds(&self, arguments: &[&str], patience: Duration) -> String {
+        let begin = Instant::now();
+        let output = self.spawn(arguments).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        assert!(begin.elapsed() < patience, "{arguments:?} took {:?}: {said}", begin.elapsed());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// This project's sandbox, as `list --format json` shows it.
     pub fn sandbox(&self) -> Value {
         let output = self.spawn(&["list", "--format", "json"]).wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-        let own = self.project.file_name().unwrap().to_string_lossy().into_owned();
+        let own = self.own();
         let mut mine = list
             .into_iter()
             .filter(|sandbox| sandbox["name"].as_str().is_some_and(|name| name.starts_with(own.as_str())));
         let sandbox = mine.next().unwrap_or_default();
         assert!(mine.next().is_none(), "two sandboxes of one project");
         sandbox
+    }
+
+    /// How the names of this project's sandboxes and volumes begin.
+    fn own(&self) -> String {
+        self.project.file_name().unwrap().to_string_lossy().into_owned()
     }
 
     pub fn wait_for(&self, what: &str, patience: Duration, reached: impl Fn(&Value) -> bool) {
@@ -125,8 +160,12 @@ impl Drop for World {
             let output = self.spawn(&["logs"]).wait_with_output();
             eprintln!("{:?}", output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()));
         }
-        let _ = self.spawn(&["kill", "--force"]).wait();
-        let own = self.project.file_name().unwrap().to_string_lossy().into_owned();
+        let own = self.own();
+        let listed = self.spawn(&["list", "--names"]).wait_with_output();
+        let names = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        for name in names.unwrap_or_default().lines().filter(|name| name.starts_with(own.as_str())) {
+            let _ = self.spawn(&["sandbox", "remove", "--force", name]).wait();
+        }
         for entry in fs::read_dir(self.home.join(".local/share/agents-sandbox/volumes"))
             .into_iter()
             .flatten()

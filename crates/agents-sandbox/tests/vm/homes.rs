@@ -10,7 +10,7 @@ use std::time::Duration;
 use sandbox_lifecycle::volumes::{Replacement, migrate};
 use sandbox_lifecycle::{
     BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, LifecycleError, Project,
-    SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, remove, stop, up,
+    ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, remove, stop, up,
 };
 use sandbox_model::{AgentName, ByteSize, CheckoutSlug, Digest, NetworkPolicy, Resources, VolumeName};
 use sandbox_runtime::Runtime;
@@ -126,9 +126,11 @@ impl House {
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,
             },
+            provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,
             agent_version: None,
+            keep: None,
             verb: "run",
         }
     }

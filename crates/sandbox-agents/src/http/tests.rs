@@ -38,6 +38,15 @@ impl Connection for Tcp {
     }
 }
 
+fn get(
+    client: &mut Tcp,
+    path: &str,
+    headers: &[(&str, &str)],
+    limit: Duration,
+) -> Result<Answer, ServerError> {
+    super::ask(client, Request { method: "GET", path, headers, body: None }, limit)
+}
+
 /// A server that sends these pieces, some milliseconds apart, and then waits for the client to leave.
 fn answering(pieces: &[&str]) -> (Tcp, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -12,6 +12,10 @@ use sandbox_agents::{Server, health, profile};
 use sandbox_model::AgentName;
 use sandbox_runtime::{Connection, Result};
 
+mod stand_in;
+
+pub use stand_in::StandIn;
+
 const PASSWORD: &str = "test-password";
 
 pub struct OpencodeServer {
@@ -79,12 +83,7 @@ impl OpencodeServer {
     pub fn client_with(&self, password: &str, timeout: Duration) -> Server<'static> {
         let daemon = profile(AgentName::Opencode).daemon.as_ref().unwrap();
         let port = self.port;
-        Server::new(
-            daemon,
-            Box::new(move || Ok(Box::new(Tcp(TcpStream::connect(("127.0.0.1", port))?)))),
-            password,
-            timeout,
-        )
+        Server::new(daemon, Box::new(move || connect(port)), password, timeout)
     }
 
     pub fn log(&self) -> String {
@@ -182,6 +181,10 @@ fn run(command: &mut Command) {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn connect(port: u16) -> Result<Box<dyn Connection>> {
+    Ok(Box::new(Tcp(TcpStream::connect(("127.0.0.1", port))?)))
 }
 
 /// A loopback stream in the place of one to a guest.

@@ -25,6 +25,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("image.host-ca", "on", "never"),
     ("docker", "true", "maybe"),
     ("provision-host-config", "true", "maybe"),
+    ("provision-habits", "false", "maybe"),
     ("network.profile", "public", "internet"),
     (
         "network.egress-allow",

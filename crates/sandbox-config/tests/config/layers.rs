@@ -176,6 +176,8 @@ fn the_notify_flag_overrides_the_channels_and_keeps_the_occasions() {
         ("off", false, NotifyAudio::Off),
         ("desktop", true, NotifyAudio::Off),
         ("audio", false, NotifyAudio::Bell),
+        ("bell", false, NotifyAudio::Bell),
+        ("sound", false, NotifyAudio::System),
     ] {
         lab.inputs.flags.notify = Some(mode.into());
         let settings = lab.load().settings;
@@ -188,7 +190,7 @@ fn the_notify_flag_overrides_the_channels_and_keeps_the_occasions() {
     lab.variable("AGENTS_SANDBOX_NOTIFY", "loud");
     assert_eq!(
         lab.error().to_string(),
-        "AGENTS_SANDBOX_NOTIFY: `loud` is not one of on, off, desktop, audio"
+        "AGENTS_SANDBOX_NOTIFY: `loud` is not one of on, off, desktop, audio, bell, sound"
     );
 }
 

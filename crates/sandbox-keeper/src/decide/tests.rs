@@ -20,7 +20,18 @@ fn sessions(kinds: &[SessionKind]) -> AgentView {
 fn after(at: u32, rules: Rules, clients: usize, agent: &AgentView) -> (Instant, Decision) {
     let start = Instant::now();
     let now = start + SECOND * at;
-    (start, decide(&Inputs { now, rules, clients, ever_leased: true, idle_since: start, agent }))
+    (
+        start,
+        decide(&Inputs {
+            now,
+            rules,
+            clients,
+            ever_leased: true,
+            idle_since: start,
+            keep_until: None,
+            agent,
+        }),
+    )
 }
 
 fn held(agent: &AgentView) -> String {
@@ -100,7 +111,15 @@ fn silence_holds_for_a_while() {
     let ask = |at: u32, error: Option<&str>| {
         let agent = AgentView::NoAnswer { since: start, error: error.map(Into::into) };
         let now = start + SECOND * at;
-        decide(&Inputs { now, rules: RULES, clients: 0, ever_leased: true, idle_since: start, agent: &agent })
+        decide(&Inputs {
+            now,
+            rules: RULES,
+            clients: 0,
+            ever_leased: true,
+            idle_since: start,
+            keep_until: None,
+            agent: &agent,
+        })
     };
     assert_eq!(ask(0, None), Decision::Hold(Reason::Asking));
     assert_eq!(ask(59, None), Decision::Hold(Reason::Asking));
@@ -127,7 +146,15 @@ fn a_sandbox_that_never_had_a_client_waits_for_its_first() {
         let rules = Rules { timeout: SECOND * timeout, ..RULES };
         let at = |seconds: u32| {
             let now = start + SECOND * seconds;
-            decide(&Inputs { now, rules, clients: 0, ever_leased: false, idle_since: start, agent: &quiet })
+            decide(&Inputs {
+                now,
+                rules,
+                clients: 0,
+                ever_leased: false,
+                idle_since: start,
+                keep_until: None,
+                agent: &quiet,
+            })
         };
         assert!(matches!(at(stops_after - 1), Decision::StopAt(..)));
         assert!(matches!(at(stops_after), Decision::Stop(_)));
@@ -168,7 +195,7 @@ proptest! {
             Some(silent) => AgentView::NoAnswer { since: start + SECOND * silent, error: None },
             None => sessions(&kinds),
         };
-        let inputs = Inputs { now, rules, clients, ever_leased, idle_since: start, agent: &agent };
+        let inputs = Inputs { now, rules, clients, ever_leased, idle_since: start, keep_until: None, agent: &agent };
         let works = kinds.iter().any(|kind| match kind {
             SessionKind::Busy => true,
             SessionKind::Retry { attempt } => *attempt < RULES.max_session_retries,
@@ -187,5 +214,33 @@ proptest! {
             }
             Decision::Stop(_) => prop_assert!(clients == 0 && !agent_holds && since >= waits),
         }
+    }
+}
+
+#[test]
+fn a_wish_to_keep_it_holds_until_its_time_is_over() {
+    let quiet = sessions(&[]);
+    let start = Instant::now();
+    let decide_at = |at: u32, stop_on_active_sessions| {
+        let rules = Rules { stop_on_active_sessions, ..RULES };
+        let (now, keep_until) = (start + SECOND * at, Some(start + SECOND * 7200));
+        decide(&Inputs {
+            now,
+            rules,
+            clients: 0,
+            ever_leased: true,
+            idle_since: start,
+            keep_until,
+            agent: &quiet,
+        })
+    };
+    for stop_on_active_sessions in [false, true] {
+        for (at, text) in [(1000, "held: kept for 104 min"), (7199, "held: kept for 1 s")] {
+            match decide_at(at, stop_on_active_sessions) {
+                Decision::Hold(reason) => assert_eq!(reason.to_string(), text),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(decide_at(7200, stop_on_active_sessions), Decision::Stop(Note::default()));
     }
 }

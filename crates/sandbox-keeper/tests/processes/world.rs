@@ -36,7 +36,7 @@ pub(crate) fn millis(millis: u64) -> Duration {
 }
 
 pub(crate) fn me() -> ClientInfo {
-    ClientInfo { pid: std::process::id(), verb: "test".into(), version: "0".into() }
+    ClientInfo { pid: std::process::id(), verb: "test".into(), version: "0".into(), keep_secs: None }
 }
 
 impl World {

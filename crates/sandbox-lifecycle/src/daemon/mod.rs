@@ -119,7 +119,7 @@ impl Waiter<'_> {
             }
             if looked.elapsed() > LOOK {
                 looked = Instant::now();
-                if !process.lives().map_err(|error| error.to_string())? {
+                if process.has_ended().map_err(|error| error.to_string())? {
                     return Err("it ended by itself".into());
                 }
             }

@@ -13,10 +13,14 @@ use crate::{Context, Result, Up};
 /// the environment, and `dev`'s login environment is the server's.
 const START: &str = r#"log=$1; shift; echo $$ >"$log.pid"; exec "$@" >"$log" 2>&1"#;
 
-/// A number that was given to another program meanwhile is not ours to end.
+/// A number that was given to another program meanwhile is not ours.
 const LIVES: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline""#;
 
-const END: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline" || exit 0
+/// No number at all is a shell that has not come that far: on a busy machine a login shell takes seconds.
+const ENDED: &str = r#"[ -e "$1.pid" ] || exit 1
+read -r pid <"$1.pid" && ! grep -qa -- "$2" "/proc/$pid/cmdline""#;
+
+const END: &str = r#"read -r pid 2>/dev/null <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline" || { rm -f "$1.pid"; exit 0; }
 kill "$pid"; n=0
 while [ $n -lt 50 ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; n=$((n+1)); done
 kill -KILL "$pid" 2>/dev/null; rm -f "$1.pid""#;
@@ -50,6 +54,11 @@ impl<'a> Process<'a> {
 
     pub fn lives(&self) -> Result<bool> {
         Ok(self.run(LIVES)?.status.success())
+    }
+
+    /// It was started, and is no more.
+    pub fn has_ended(&self) -> Result<bool> {
+        Ok(self.run(ENDED)?.status.success())
     }
 
     /// Ends one that an earlier client left, which may not answer any more. Harmless when there is none.

@@ -1,191 +1,157 @@
-//! What goes into the guest's home. Pure.
+//! What of an assembly has to be sent, given what the home has already. Pure.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sandbox_agents::ConfigFiles;
 use sandbox_model::VolumeName;
-use serde_json::Value;
+use sandbox_state::ProvisionRecord;
 use sha2::{Digest, Sha256};
 
-use super::host_files::HostFile;
-use super::merge::merge;
-use crate::{LifecycleError, Result};
+use super::assembly::{Assembly, Entry};
 
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    mode: u32,
-    content: Vec<u8>,
-}
-
-#[derive(Debug)]
+/// One transfer into the guest's home.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// By path in the guest's home.
-    entries: BTreeMap<PathBuf, Entry>,
-    /// Files in the guest's home that would hide the merged document.
-    hidden: Vec<String>,
+    /// Files to remove first, because their source is gone.
+    pub removed: Vec<String>,
+    /// Likewise, because they would hide the merged document.
+    pub hidden: Vec<String>,
+    /// Folders that may be empty after that, the deepest first.
+    pub emptied: Vec<String>,
+    /// Files to write, and folders whose permission bits are set.
+    pub written: Vec<String>,
+    /// A tar archive of what is written. The same files give the same bytes.
+    pub archive: Vec<u8>,
+    /// What the home has afterwards.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Bundle {
-    /// The project's files win over the user's; a snippet that is not JSON5 is an error with its place.
-    pub fn new(config: &ConfigFiles, user: Vec<HostFile>, project: Vec<HostFile>) -> Result<Self> {
-        let mut entries = BTreeMap::new();
-        let mut document: Option<Value> = None;
-        for file in user.into_iter().chain(project) {
-            let name = file.path.to_str().unwrap_or_default();
-            if config.is_snippet(name) {
-                let snippet = parse(&file)?;
-                match &mut document {
-                    Some(document) => merge(document, snippet),
-                    None => document = Some(snippet),
-                }
-            } else if !config.family.contains(&name) {
-                let path = PathBuf::from(config.guest_dir).join(&file.path);
-                entries.insert(path, Entry { mode: file.mode, content: file.content });
-            }
-        }
-        let mut hidden = Vec::new();
-        if let Some(document) = document {
-            let content = format!("{document:#}\n").into_bytes();
-            entries.insert(config.merged.into(), Entry { mode: 0o600, content });
-            hidden.extend(config.family.iter().map(|name| format!("{}/{name}", config.guest_dir)));
-        }
-        Ok(Self { entries, hidden })
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Files that are written.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Files to remove first, relative to the guest's home.
-    pub fn hidden(&self) -> impl Iterator<Item = &str> {
-        self.hidden.iter().map(String::as_str)
-    }
-
-    /// All files, relative to the guest's home. The same files give the same bytes.
-    pub fn archive(&self) -> std::io::Result<Vec<u8>> {
+    /// Everything, where the record is of another home.
+    pub fn new(
+        assembly: &Assembly,
+        record: &ProvisionRecord,
+        home: Option<&VolumeName>,
+    ) -> std::io::Result<Self> {
+        let same_home = record.home_volume.as_ref() == home;
+        let mut bundle = Self::default();
         let mut archive = tar::Builder::new(Vec::new());
-        for (path, entry) in &self.entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_mode(entry.mode);
-            header.set_size(entry.content.len() as u64);
-            // Not 1970: some tools take that for "unknown".
-            header.set_mtime(1_000_000_000);
-            archive.append_data(&mut header, path, entry.content.as_slice())?;
+        for (path, mode) in &assembly.folders {
+            let hash = format!("folder {mode:o}");
+            if !same_home || record.files.get(path) != Some(&hash) {
+                append(&mut archive, &format!("{path}/"), *mode, &[])?;
+                bundle.written.push(path.clone());
+            }
+            bundle.files.insert(path.clone(), hash);
         }
-        archive.into_inner()
+        for (path, entry) in &assembly.files {
+            let hash = hash(entry);
+            if !same_home || record.files.get(path) != Some(&hash) {
+                append(&mut archive, path, entry.mode, &entry.content)?;
+                bundle.written.push(path.clone());
+            }
+            bundle.files.insert(path.clone(), hash);
+        }
+        bundle.archive = archive.into_inner()?;
+        let gone = record.files.keys().filter(|path| !bundle.files.contains_key(*path));
+        let (folders, files): (Vec<_>, Vec<_>) =
+            gone.cloned().partition(|path| record.files[path].starts_with("folder "));
+        bundle.emptied = emptied(&files, folders);
+        bundle.removed = files;
+        if !bundle.written.is_empty() {
+            bundle.hidden.clone_from(&assembly.hidden);
+        }
+        Ok(bundle)
     }
 
-    /// Changes with the files, and with the home they go to.
-    pub fn fingerprint(&self, home: Option<&VolumeName>) -> String {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_be_bytes());
-            hash.update(bytes);
-        };
-        part(home.map_or("", VolumeName::as_str).as_bytes());
-        for (path, entry) in &self.entries {
-            part(path.as_os_str().as_encoded_bytes());
-            part(&entry.mode.to_be_bytes());
-            part(&entry.content);
-        }
-        hex::encode(hash.finalize())
+    /// The home has it all.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.removed.is_empty()
+    }
+
+    /// Whether anything below `folder` changes.
+    pub fn touches(&self, folder: &str) -> bool {
+        let below = |path: &String| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        self.written.iter().chain(&self.removed).any(below)
     }
 }
 
-fn parse(file: &HostFile) -> Result<Value> {
-    let problem = |problem: String| LifecycleError::Snippet { path: file.source.clone(), problem };
-    let text = std::str::from_utf8(&file.content).map_err(|error| problem(error.to_string()))?;
-    let snippet: Value = json5::from_str(text).map_err(|error| problem(error.to_string()))?;
-    if snippet.is_object() { Ok(snippet) } else { Err(problem("it is not an object".into())) }
+/// The folders of these files and those given, but none directly in the home: those are not ours alone.
+fn emptied(files: &[String], folders: Vec<String>) -> Vec<String> {
+    let mut all: BTreeSet<String> = folders.into_iter().collect();
+    for file in files {
+        let mut path = file.as_str();
+        while let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| parent.contains('/')) {
+            all.insert(parent.to_string());
+            path = parent;
+        }
+    }
+    let mut all: Vec<String> = all.into_iter().collect();
+    all.sort_by_key(|path| std::cmp::Reverse(path.matches('/').count()));
+    all
+}
+
+fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, mode: u32, content: &[u8]) -> std::io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(mode);
+    header.set_size(content.len() as u64);
+    // Not 1970: some tools take that for "unknown".
+    header.set_mtime(1_000_000_000);
+    if path.ends_with('/') {
+        header.set_entry_type(tar::EntryType::Directory);
+    }
+    archive.append_data(&mut header, path, content)
+}
+
+fn hash(entry: &Entry) -> String {
+    let mut hash = Sha256::new();
+    hash.update(entry.mode.to_be_bytes());
+    hash.update(&entry.content);
+    hex::encode(hash.finalize())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
-    use sandbox_agents::profile;
-    use sandbox_model::AgentName;
-
     use super::*;
 
-    fn file(path: &str, content: &str) -> HostFile {
-        HostFile {
-            path: path.into(),
-            mode: 0o755,
-            content: content.into(),
-            source: format!("/host/{path}").into(),
+    fn assembly(files: &[(&str, &str)]) -> Assembly {
+        let mut assembly = Assembly::default();
+        for (path, content) in files {
+            assembly.files.insert((*path).into(), Entry { mode: 0o644, content: (*content).into() });
         }
-    }
-
-    fn bundle(user: Vec<HostFile>, project: Vec<HostFile>) -> Result<Bundle> {
-        Bundle::new(&profile(AgentName::Opencode).config, user, project)
-    }
-
-    fn unpacked(bundle: &Bundle) -> BTreeMap<String, String> {
-        let bytes = bundle.archive().unwrap();
-        let mut archive = tar::Archive::new(bytes.as_slice());
-        let entries = archive.entries().unwrap().map(|entry| {
-            let mut entry = entry.unwrap();
-            let mut text = String::new();
-            entry.read_to_string(&mut text).unwrap();
-            (entry.path().unwrap().display().to_string(), text)
-        });
-        entries.collect()
+        assembly
     }
 
     #[test]
-    fn snippets_become_one_document_and_the_rest_is_copied() {
-        let bundle = bundle(
-            vec![
-                file("agent/a.md", "user"),
-                file("opencode-a.json5", "{ model: 'x', mcp: { a: 1 }, } // mine"),
-            ],
-            vec![
-                file("agent/a.md", "project"),
-                file("config.json", "{}"),
-                file("opencode.json", r#"{"mcp":{"b":2}}"#),
-            ],
-        )
-        .unwrap();
-        let files = unpacked(&bundle);
-        assert_eq!(
-            files.keys().collect::<Vec<_>>(),
-            [".config/opencode/agent/a.md", ".config/opencode/opencode.jsonc"]
-        );
-        assert_eq!(files[".config/opencode/agent/a.md"], "project");
-        let merged: Value = serde_json::from_str(&files[".config/opencode/opencode.jsonc"]).unwrap();
-        assert_eq!(merged, serde_json::json!({ "model": "x", "mcp": { "a": 1, "b": 2 } }));
-        assert!(bundle.hidden().any(|name| name == ".config/opencode/opencode.json"));
-    }
-
-    #[test]
-    fn without_snippets_the_sandboxes_own_configuration_stays() {
-        let bundle = bundle(vec![file("AGENTS.md", "x")], Vec::new()).unwrap();
-        assert_eq!(bundle.hidden().count(), 0);
-        assert_eq!(bundle.len(), 1);
-    }
-
-    #[test]
-    fn a_snippet_that_is_none_is_named() {
-        for text in ["{", "[]", "\u{1}"] {
-            let error = bundle(vec![file("opencode.json", text)], Vec::new()).unwrap_err().to_string();
-            assert!(error.starts_with("/host/opencode.json: "), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_fingerprint_follows_files_and_home() {
-        let one = bundle(vec![file("a", "x")], Vec::new()).unwrap();
-        let other = bundle(vec![file("a", "y")], Vec::new()).unwrap();
+    fn only_what_differs_is_sent_and_what_is_gone_goes() {
         let home: VolumeName = "home-1".parse().unwrap();
-        assert_eq!(one.fingerprint(None), one.fingerprint(None));
-        assert_ne!(one.fingerprint(None), other.fingerprint(None));
-        assert_ne!(one.fingerprint(None), one.fingerprint(Some(&home)));
+        let first = assembly(&[(".config/x/a", "1"), (".config/x/b", "2"), (".rc", "3")]);
+        let bundle = Bundle::new(&first, &ProvisionRecord::default(), Some(&home)).unwrap();
+        assert_eq!(bundle.written, [".config/x/a", ".config/x/b", ".rc"]);
+        assert_eq!(bundle.removed, Vec::<String>::new());
+        let record =
+            ProvisionRecord { home_volume: Some(home.clone()), files: bundle.files, hooks_boot: None };
+        assert!(Bundle::new(&first, &record, Some(&home)).unwrap().is_empty());
+
+        let second = assembly(&[(".config/x/a", "1"), (".rc", "4")]);
+        let bundle = Bundle::new(&second, &record, Some(&home)).unwrap();
+        assert_eq!(
+            (bundle.written.clone(), bundle.removed.clone()),
+            (vec![".rc".into()], vec![".config/x/b".into()])
+        );
+        assert_eq!(bundle.emptied, [".config/x"]);
+        assert!(bundle.touches(".config/x") && !bundle.touches(".pi"));
+        let other: VolumeName = "home-2".parse().unwrap();
+        assert_eq!(Bundle::new(&second, &record, Some(&other)).unwrap().written.len(), 2);
+    }
+
+    #[test]
+    fn bits_alone_are_a_change() {
+        let mut one = assembly(&[("bin/x", "1")]);
+        one.folders.insert("bin".into(), 0o755);
+        let bundle = Bundle::new(&one, &ProvisionRecord::default(), None).unwrap();
+        let record = ProvisionRecord { files: bundle.files, ..ProvisionRecord::default() };
+        one.files.get_mut("bin/x").unwrap().mode = 0o755;
+        one.folders.insert("bin".into(), 0o700);
+        assert_eq!(Bundle::new(&one, &record, None).unwrap().written, ["bin", "bin/x"]);
     }
 }

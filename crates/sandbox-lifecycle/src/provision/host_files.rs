@@ -1,15 +1,16 @@
-//! Reading a folder of the host that its own owner does not always control.
+//! Reading files of the host, some of which whoever works in a sandbox can write.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
+use super::place::{Place, resolve};
 use crate::{LifecycleError, Result};
 
 /// Configuration is small. More than this is a mistake, or someone who wants us to read for ever.
@@ -17,16 +18,9 @@ const MAX_BYTES: u64 = 16 << 20;
 const MAX_FILES: usize = 4000;
 const MAX_DEPTH: usize = 16;
 
-/// Whether symbolic links are what they point to, or nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
-    Follow,
-    Refuse,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFile {
-    /// Relative to the folder.
+    /// Relative to what was read; empty where that is a file itself.
     pub path: PathBuf,
     /// Permission bits.
     pub mode: u32,
@@ -39,58 +33,114 @@ pub struct HostFile {
 pub struct Tree {
     /// By path.
     pub files: Vec<HostFile>,
+    /// Folders and their permission bits, that which was read included (as an empty path).
+    pub folders: Vec<(PathBuf, u32)>,
     /// Sentences for people: what was left out, and why.
     pub skipped: Vec<String>,
 }
 
-/// Reads every file below `root`/`steps`. The root itself is trusted; with [`Links::Refuse`] no link below
-/// it is followed, at no moment, whatever is exchanged meanwhile. A folder that does not exist is empty.
-pub fn read_tree(root: &Path, steps: &[&str], links: Links) -> Result<Tree> {
-    let mut reader = Reader { links, tree: Tree::default(), bytes: 0 };
-    let mut place = root.to_path_buf();
-    let mut dir = match rustix::fs::open(root, dir_flags(Links::Follow), Mode::empty()) {
-        Ok(dir) => dir,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(reader.tree),
-        Err(error) => return Err(failed(&place, error)),
-    };
-    for step in steps {
-        place.push(step);
-        dir = match openat(&dir, *step, dir_flags(links), Mode::empty()) {
-            Ok(dir) => dir,
-            Err(Errno::NOENT) => return Ok(reader.tree),
-            Err(Errno::NOTDIR | Errno::LOOP) => {
-                reader.tree.skipped.push(format!("{} is not a folder", place.display()));
-                return Ok(reader.tree);
-            }
-            Err(error) => return Err(failed(&place, error)),
-        };
+impl Tree {
+    /// There is nothing at all at that place.
+    pub fn is_missing(&self) -> bool {
+        *self == Self::default()
     }
-    reader.read_dir(&dir, &place, Path::new(""), 0)?;
+}
+
+/// Reads the file at `source`, or every file below it. Links are followed, but none of those that whoever
+/// works in `checkout` can make: from the checkout's root on no link is, at no moment, whatever is exchanged
+/// meanwhile. What does not exist is empty.
+pub fn read_tree(source: &Path, checkout: &Path) -> Result<Tree> {
+    let checkout = checkout.canonicalize().unwrap_or_else(|_| checkout.into());
+    let mut reader = Reader { checkout: &checkout, tree: Tree::default(), bytes: 0 };
+    reader.read_path(source, source, Path::new(""), 0)?;
     reader.tree.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(reader.tree)
 }
 
-fn dir_flags(links: Links) -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | no_follow(links)
-}
-
-fn no_follow(links: Links) -> OFlags {
-    if links == Links::Refuse { OFlags::NOFOLLOW } else { OFlags::empty() }
-}
-
-fn failed(path: &Path, error: Errno) -> LifecycleError {
-    let problem = std::io::Error::from(error).to_string();
+fn failed(path: &Path, error: impl Into<std::io::Error>) -> LifecycleError {
+    let problem = error.into().to_string();
     LifecycleError::Snippet { path: path.into(), problem }
 }
 
-struct Reader {
-    links: Links,
+/// Without NONBLOCK a named pipe would keep us here for ever.
+const FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+const FOLDER: OFlags = FLAGS.union(OFlags::DIRECTORY);
+
+struct Reader<'a> {
+    checkout: &'a Path,
     tree: Tree,
     bytes: u64,
 }
 
-impl Reader {
-    fn read_dir(&mut self, dir: &OwnedFd, place: &Path, relative: &Path, depth: usize) -> Result<()> {
+impl Reader<'_> {
+    /// `path` is what is opened, `place` what people call it.
+    fn read_path(&mut self, path: &Path, place: &Path, relative: &Path, depth: usize) -> Result<()> {
+        let found = match resolve(path, self.checkout) {
+            Ok(found) => found,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                // A link to nothing is worth a word, a place where nothing was put is not.
+                if depth > 0 {
+                    self.skip(place, "points to nothing");
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(failed(place, error)),
+        };
+        match found {
+            Place::Outside(path) => match openat(CWD, &path, FLAGS, Mode::empty()) {
+                Ok(opened) => self.read_opened(opened, place, relative, depth, true),
+                Err(error) => self.not_opened(place, error),
+            },
+            Place::Inside(steps) => {
+                let mut opened = openat(CWD, self.checkout, FOLDER, Mode::empty())
+                    .map_err(|error| failed(self.checkout, error))?;
+                for (number, step) in steps.iter().enumerate() {
+                    let flags = if number + 1 == steps.len() { FLAGS } else { FOLDER };
+                    opened = match openat(&opened, step, flags, Mode::empty()) {
+                        Ok(opened) => opened,
+                        Err(Errno::NOENT) => return Ok(()),
+                        Err(error) => return self.not_opened(place, error),
+                    };
+                }
+                self.read_opened(opened, place, relative, depth, false)
+            }
+        }
+    }
+
+    fn read_opened(
+        &mut self,
+        opened: OwnedFd,
+        place: &Path,
+        relative: &Path,
+        depth: usize,
+        follow: bool,
+    ) -> Result<()> {
+        let stat = fstat(&opened).map_err(|error| failed(place, error))?;
+        let mode = stat.st_mode & 0o777;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory if depth < MAX_DEPTH => {
+                self.tree.folders.push((relative.into(), mode));
+                return self.read_dir(&opened, place, relative, depth, follow);
+            }
+            FileType::Directory => self.skip(place, "is too deep"),
+            FileType::RegularFile => return self.read_file(File::from(opened), place, relative, mode),
+            _ => self.skip(place, "is no file"),
+        }
+        Ok(())
+    }
+
+    fn read_dir(
+        &mut self,
+        dir: &OwnedFd,
+        place: &Path,
+        relative: &Path,
+        depth: usize,
+        follow: bool,
+    ) -> Result<()> {
         let mut names: Vec<OsString> = Vec::new();
         for entry in Dir::read_from(dir).map_err(|error| failed(place, error))? {
             let entry = entry.map_err(|error| failed(place, error))?;
@@ -101,7 +151,8 @@ impl Reader {
         }
         names.sort();
         for name in names {
-            self.read_entry(dir.as_fd(), &name, &place.join(&name), relative.join(&name), depth)?;
+            let (place, relative) = (place.join(&name), relative.join(&name));
+            self.read_entry(dir.as_fd(), &name, &place, &relative, depth + 1, follow)?;
         }
         Ok(())
     }
@@ -111,51 +162,42 @@ impl Reader {
         dir: BorrowedFd<'_>,
         name: &OsStr,
         place: &Path,
-        relative: PathBuf,
+        relative: &Path,
         depth: usize,
+        follow: bool,
     ) -> Result<()> {
-        // Without NONBLOCK a named pipe would keep us here for ever.
-        let flags =
-            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | no_follow(self.links);
-        let opened = match openat(dir, name, flags, Mode::empty()) {
-            Ok(opened) => opened,
-            Err(error) => {
-                let why = match error {
-                    Errno::LOOP => "is a symbolic link",
-                    Errno::NOENT => "points to nothing",
-                    Errno::NXIO => "is no file",
-                    error => return Err(failed(place, error)),
-                };
-                self.skip(place, why);
-                return Ok(());
-            }
-        };
-        let stat = fstat(&opened).map_err(|error| failed(place, error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory if depth < MAX_DEPTH => {
-                return self.read_dir(&opened, place, &relative, depth + 1);
-            }
-            FileType::Directory => self.skip(place, "is too deep"),
-            FileType::RegularFile => {
-                return self.read_file(File::from(opened), place, relative, stat.st_mode & 0o777);
-            }
-            _ => self.skip(place, "is no file"),
+        match openat(dir, name, FLAGS, Mode::empty()) {
+            Ok(opened) => self.read_opened(opened, place, relative, depth, follow),
+            Err(Errno::LOOP) if follow => self.read_path(place, place, relative, depth),
+            Err(error) => self.not_opened(place, error),
         }
-        Ok(())
     }
 
-    fn read_file(&mut self, file: File, place: &Path, path: PathBuf, mode: u32) -> Result<()> {
+    fn read_file(&mut self, file: File, place: &Path, path: &Path, mode: u32) -> Result<()> {
         let problem = |problem: String| LifecycleError::Snippet { path: place.into(), problem };
         let mut content = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut content).map_err(|error| problem(error.to_string()))?;
         self.bytes += content.len() as u64;
         if self.bytes > MAX_BYTES || self.tree.files.len() >= MAX_FILES {
             return Err(problem(format!(
-                "with it the agent's configuration is more than {MAX_FILES} files or {} MiB",
+                "with it there are more than {MAX_FILES} files or {} MiB to copy",
                 MAX_BYTES >> 20
             )));
         }
-        self.tree.files.push(HostFile { path, mode, content, source: place.into() });
+        self.tree.files.push(HostFile { path: path.into(), mode, content, source: place.into() });
+        Ok(())
+    }
+
+    fn not_opened(&mut self, place: &Path, error: Errno) -> Result<()> {
+        let why = match error {
+            Errno::LOOP => "is a symbolic link",
+            // A link where a folder should be; or a file there.
+            Errno::NOTDIR => "is not in a folder",
+            Errno::NOENT => "is gone",
+            Errno::NXIO => "is no file",
+            error => return Err(failed(place, error)),
+        };
+        self.skip(place, why);
         Ok(())
     }
 
@@ -166,7 +208,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -174,52 +216,77 @@ mod tests {
         tree.files.iter().map(|file| file.path.to_str().unwrap()).collect()
     }
 
+    fn folder(path: &Path) {
+        std::fs::create_dir_all(path).unwrap();
+    }
+
     #[test]
-    fn a_missing_folder_is_empty() {
+    fn what_is_missing_is_empty() {
         let dir = tempfile::tempdir().unwrap();
-        for root in [dir.path(), &dir.path().join("missing")] {
-            assert_eq!(read_tree(root, &["opencode"], Links::Refuse).unwrap(), Tree::default());
+        let checkout = dir.path().join("checkout");
+        folder(&checkout);
+        for place in ["missing", "missing/deep", "checkout/missing", "checkout/missing/deep"] {
+            assert!(read_tree(&dir.path().join(place), &checkout).unwrap().is_missing(), "{place}");
         }
+    }
+
+    #[test]
+    fn a_file_is_itself_and_bits_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tool");
+        std::fs::write(&file, "x").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o750)).unwrap();
+        let tree = read_tree(&file, Path::new("/nowhere")).unwrap();
+        assert_eq!((names(&tree), tree.files[0].mode, tree.folders.len()), (vec![""], 0o750, 0));
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let tree = read_tree(dir.path(), Path::new("/nowhere")).unwrap();
+        assert_eq!((names(&tree), tree.folders.clone()), (vec!["tool"], vec![(PathBuf::new(), 0o700)]));
     }
 
     #[test]
     fn links_lead_out_of_the_users_folder_and_not_out_of_the_projects() {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("secret");
-        std::fs::create_dir(&secret).unwrap();
+        folder(&secret);
         std::fs::write(secret.join("key"), "private").unwrap();
         let config = dir.path().join("opencode");
-        std::fs::create_dir_all(config.join("agent")).unwrap();
+        folder(&config.join("agent"));
         std::fs::write(config.join("agent/a.md"), "hello").unwrap();
         symlink(secret.join("key"), config.join("file")).unwrap();
         symlink(&secret, config.join("folder")).unwrap();
 
-        let followed = read_tree(dir.path(), &["opencode"], Links::Follow).unwrap();
+        let followed = read_tree(&config, Path::new("/nowhere")).unwrap();
         assert_eq!(names(&followed), ["agent/a.md", "file", "folder/key"]);
-        let refused = read_tree(dir.path(), &["opencode"], Links::Refuse).unwrap();
+        let refused = read_tree(&config, dir.path()).unwrap();
         assert_eq!(names(&refused), ["agent/a.md"]);
         assert_eq!(refused.skipped.len(), 2, "{:?}", refused.skipped);
+        // The user's link into a checkout, where a link leads out again.
+        symlink(config.join("folder/key"), dir.path().join("mine")).unwrap();
+        let mine = dir.path().join("mine");
+        assert_eq!(names(&read_tree(&mine, Path::new("/nowhere")).unwrap()), [""]);
+        let through = read_tree(&mine, &config).unwrap();
+        assert_eq!((names(&through), through.skipped.len()), (vec![], 1), "{:?}", through.skipped);
     }
 
     #[test]
     fn the_folder_itself_may_not_be_a_link_either() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().join("real/opencode");
-        std::fs::create_dir_all(&real).unwrap();
+        folder(&real);
         std::fs::write(real.join("x"), "1").unwrap();
         symlink(dir.path().join("real"), dir.path().join(".agents-sandbox")).unwrap();
-        let steps = [".agents-sandbox", "opencode"];
-        assert_eq!(names(&read_tree(dir.path(), &steps, Links::Follow).unwrap()), ["x"]);
-        let refused = read_tree(dir.path(), &steps, Links::Refuse).unwrap();
+        let source = dir.path().join(".agents-sandbox/opencode");
+        assert_eq!(names(&read_tree(&source, Path::new("/nowhere")).unwrap()), ["x"]);
+        let refused = read_tree(&source, dir.path()).unwrap();
         assert_eq!((names(&refused), refused.skipped.len()), (vec![], 1));
     }
 
     #[test]
     fn a_pipe_does_not_hold_us_and_a_loop_ends() {
         let dir = tempfile::tempdir().unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::fs::mkfifoat(CWD, dir.path().join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
         symlink(dir.path(), dir.path().join("loop")).unwrap();
-        let tree = read_tree(dir.path(), &[], Links::Follow).unwrap();
+        let tree = read_tree(dir.path(), Path::new("/nowhere")).unwrap();
         assert_eq!(names(&tree), Vec::<&str>::new());
         assert!(tree.skipped.iter().any(|skipped| skipped.ends_with("is too deep")), "{:?}", tree.skipped);
     }

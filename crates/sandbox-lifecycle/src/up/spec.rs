@@ -63,7 +63,7 @@ pub(crate) mod tests {
     use sandbox_model::{AgentName, CheckoutSlug, NetworkPolicy, Resources};
 
     use super::*;
-    use crate::{ImageSettings, Project, SandboxSettings};
+    use crate::{ImageSettings, Project, ProvisionSettings, SandboxSettings};
 
     pub fn request() -> UpRequest {
         UpRequest {
@@ -86,9 +86,11 @@ pub(crate) mod tests {
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,
             },
+            provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,
             agent_version: None,
+            keep: None,
             verb: "run",
         }
     }

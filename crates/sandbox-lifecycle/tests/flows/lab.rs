@@ -14,7 +14,8 @@ use sandbox_lifecycle::prune::SeenUnnamed;
 use sandbox_lifecycle::volumes::Replacement;
 use sandbox_lifecycle::{
     BuildRequest, Context, Decisions, EngineImage, HomeChoice, HomeQuestion, Identity, ImageSettings, Images,
-    Project, Reporter, RunningChoice, RunningQuestion, SandboxSettings, Step, Target, Up, UpRequest, up,
+    Project, ProvisionSettings, Reporter, RunningChoice, RunningQuestion, SandboxSettings, Step, Target, Up,
+    UpRequest, up,
 };
 use sandbox_model::{AgentName, ByteSize, CheckoutSlug, NetworkPolicy, Resources, SandboxName};
 use sandbox_runtime::Runtime;
@@ -88,9 +89,11 @@ impl Lab {
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,
             },
+            provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,
             agent_version: None,
+            keep: None,
             verb: "run",
         }
     }

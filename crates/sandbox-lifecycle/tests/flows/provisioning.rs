@@ -1,17 +1,25 @@
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
-use sandbox_lifecycle::{Provisioned, provision};
+use sandbox_lifecycle::{HomeMapping, Provisioned, Up, UpRequest, provision, startup_hooks};
 use sandbox_model::ExecSpec;
 use sandbox_runtime::Runtime;
 
 use crate::Case;
 use crate::lab::Lab;
 
-pub const CASES: &[Case] = &[("configuration_is_copied_once_and_again_when_it_changes", copies)];
+pub const CASES: &[Case] = &[
+    ("configuration_is_copied_when_it_changes_and_removed_when_it_is_gone", copies),
+    ("a_thousand_files_are_one_transfer", thousand),
+    ("hooks_are_given_out_once_a_boot", hooks),
+];
 
 fn guest_file(lab: &Lab, path: &str) -> String {
-    let spec = ExecSpec::new(["sh", "-c", "cat \"$HOME/$1\"", "sh", path]);
+    guest(lab, &format!("cat ~/'{path}'"))
+}
+
+fn guest(lab: &Lab, script: &str) -> String {
+    let spec = ExecSpec::new(["sh", "-c", script]);
     let collected = lab.runtime.exec(&lab.name(), &spec).unwrap().collect().unwrap();
     String::from_utf8(collected.stdout).unwrap()
 }
@@ -19,8 +27,10 @@ fn guest_file(lab: &Lab, path: &str) -> String {
 fn copies() {
     let lab = Lab::new();
     let up = lab.up();
-    let (context, request) = (lab.context(), lab.request());
-    assert_eq!(provision(&context, &request, &up).unwrap(), Provisioned::Nothing);
+    let (context, mut request) = (lab.context(), lab.request());
+    let done = |request: &UpRequest| provision(&context, request, &up).unwrap().0;
+    let changed = |written, removed| Provisioned::Changed { written, removed };
+    assert_eq!(done(&request), Provisioned::Unchanged);
 
     let user = context.layout.config.join("opencode");
     fs::create_dir_all(user.join("agent")).unwrap();
@@ -34,16 +44,77 @@ fn copies() {
     fs::write(&secret, "private").unwrap();
     symlink(&secret, project.join("notes.md")).unwrap();
 
-    assert_eq!(provision(&context, &request, &up).unwrap(), Provisioned::Written(2));
+    assert_eq!(done(&request), changed(2, 0));
     let merged: serde_json::Value =
         serde_json::from_str(&guest_file(&lab, ".config/opencode/opencode.jsonc")).unwrap();
     assert_eq!(merged, serde_json::json!({ "model": "b", "x": { "y": 1 } }));
     assert_eq!(guest_file(&lab, ".config/opencode/agent/review.md"), "review");
     assert_eq!(guest_file(&lab, ".config/opencode/notes.md"), "");
     assert!(lab.said.all().contains("notes.md is a symbolic link"), "{}", lab.said.all());
-    assert_eq!(provision(&context, &request, &up).unwrap(), Provisioned::Unchanged);
+    assert_eq!(done(&request), Provisioned::Unchanged);
 
     fs::write(user.join("agent/review.md"), "review again").unwrap();
-    assert_eq!(provision(&context, &request, &up).unwrap(), Provisioned::Written(2));
+    assert_eq!(done(&request), changed(1, 0));
     assert_eq!(guest_file(&lab, ".config/opencode/agent/review.md"), "review again");
+
+    // What is gone from the host goes from the home, the folder with it; what the agent made stays.
+    fs::remove_file(user.join("agent/review.md")).unwrap();
+    assert_eq!(done(&request), changed(0, 1));
+    assert_eq!(guest(&lab, "cd ~/.config/opencode && ls"), "opencode.jsonc\n");
+
+    // A mapping with its bits, even where the umask would take some.
+    let tools = lab.dir.join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("a b"), "x").unwrap();
+    for (path, mode) in [(tools.join("a b"), 0o775), (tools.clone(), 0o770)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mapping = |source| HomeMapping { source, startup: false, root: false };
+    request.provision.home.insert(".tools".into(), mapping(tools));
+    assert_eq!(done(&request), changed(2, 0));
+    assert_eq!(
+        guest(&lab, "stat -c '%a %n' ~/.tools ~/.tools/* | sed \"s|$HOME/||\""),
+        "770 .tools\n775 .tools/a b\n"
+    );
+    request.provision.home.clear();
+    assert_eq!(done(&request), changed(0, 1));
+    assert_eq!(guest(&lab, "ls -d ~/.tools 2>&1 | grep -c 'No such'"), "1\n");
+}
+
+fn thousand() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let (context, request) = (lab.context(), lab.request());
+    let user = context.layout.config.join("opencode/skill");
+    fs::create_dir_all(&user).unwrap();
+    for number in 0..1000 {
+        fs::write(user.join(format!("{number}.md")), format!("skill {number}")).unwrap();
+    }
+    let done = provision(&context, &request, &up).unwrap().0;
+    assert_eq!(done, Provisioned::Changed { written: 1000, removed: 0 });
+    assert_eq!(guest(&lab, "ls ~/.config/opencode/skill | wc -l"), "1000\n");
+}
+
+fn hooks() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let (context, mut request) = (lab.context(), lab.request());
+    fs::create_dir(lab.dir.join("project/src")).unwrap();
+    let script = lab.dir.join("script");
+    fs::write(&script, "#!/usr/bin/env bash\necho \"${BASH_VERSION:+bash} $(basename \"$0\")\"").unwrap();
+    let mapping = HomeMapping { source: script, startup: true, root: false };
+    request.provision.home.insert("bin/prepare it".into(), mapping);
+    let ask = |request: &UpRequest, up: &Up| {
+        let (_, assembly) = provision(&context, request, up).unwrap();
+        startup_hooks(&context, request, up, &assembly, None).unwrap()
+    };
+    let hooks = ask(&request, &up);
+    assert_eq!(hooks.iter().map(|hook| hook.target.as_str()).collect::<Vec<_>>(), ["bin/prepare it"]);
+    let ran = lab.runtime.exec(&lab.name(), &hooks[0].command).unwrap().collect().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "bash prepare it\n", "{ran:?}");
+    assert!(ask(&request, &up).is_empty(), "each boot has its hooks once");
+    drop(up);
+    sandbox_lifecycle::stop(&context, &request.target(), false).unwrap();
+    let up = sandbox_lifecycle::up(&context, &request).unwrap();
+    assert_eq!(ask(&request, &up).len(), 1);
 }

@@ -224,7 +224,7 @@ impl Runtime for FakeRuntime {
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
         self.machine(name).require_running("be connected to")?;
-        connection::connect(port)
+        connection::connect(self.store.guest_port(port))
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {

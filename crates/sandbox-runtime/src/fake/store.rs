@@ -49,6 +49,13 @@ impl Store {
         self.sandbox(name).join("boot.json")
     }
 
+    /// Where what listens on a guest's port really listens: every guest has the same loopback, so a program
+    /// that is made for tests may take another port and write it into the file `ports/PORT`.
+    pub fn guest_port(&self, port: u16) -> u16 {
+        let written = fs::read_to_string(self.dir.join("ports").join(port.to_string()));
+        written.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(port)
+    }
+
     pub fn console_log(&self, name: &SandboxName) -> PathBuf {
         self.sandbox(name).join("console.log")
     }

@@ -47,7 +47,7 @@ pub fn run(app: &App, args: &EditArgs) -> CommandResult {
             Err(CommandError::new(format!("the shell ended with code {code}: the home volume is as it was")))
         }
         Ended::Signal(signal) => Ok(Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX))),
-        Ended::ReaderGone => Ok(Exit::from_signal(13)),
+        Ended::Detached | Ended::ReaderGone => Ok(Exit::from_signal(13)),
         Ended::Lost(error) => Err(error.into()),
     }
 }

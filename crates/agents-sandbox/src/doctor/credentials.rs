@@ -1,0 +1,31 @@
+use std::path::Path;
+
+use sandbox_config::{EnvFiles, Settings, env_files};
+use sandbox_lifecycle::profile;
+use sandbox_state::Layout;
+
+use super::Finding;
+
+const CHECK: &str = "credentials";
+
+/// Whether anything brings the agent a credential. What a login inside a sandbox left in its home is not
+/// looked at: for that the sandbox would have to be started.
+pub fn check(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Finding {
+    let agent = settings.agent.value;
+    let own = &profile(agent).own;
+    let mapped = own.credentials.iter().find(|file| settings.home.contains_key(**file));
+    if let Some(file) = mapped {
+        return Finding::good(CHECK, format!("{agent}: ~/{file} is copied, as `home` says"));
+    }
+    let variables =
+        env_files(&layout.config, project).map(|files: EnvFiles| files.merged()).unwrap_or_default();
+    if let Some(name) = own.credential_env.iter().find(|name| variables.contains_key(**name)) {
+        return Finding::good(CHECK, format!("{agent}: the variable {name} is set"));
+    }
+    let hint = format!(
+        "log in once inside the sandbox, which keeps it in its home; or set one of {} in {}",
+        own.credential_env.join(", "),
+        layout.config.join("env").display()
+    );
+    Finding::note(CHECK, format!("nothing brings {agent} a credential"), hint)
+}

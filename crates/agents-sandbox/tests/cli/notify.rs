@@ -1,0 +1,131 @@
+//! What a desktop is told, over a session bus of the test's own with a stand-in for the desktop on it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::environment::TestEnvironment;
+use crate::serve::stand_in;
+
+struct Desktop<'a> {
+    environment: &'a TestEnvironment,
+    address: String,
+    children: Vec<Child>,
+}
+
+impl<'a> Desktop<'a> {
+    fn start(environment: &'a TestEnvironment) -> Self {
+        let mut bus = Command::new("dbus-daemon")
+            .args(["--session", "--nofork", "--print-address=1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("dbus-daemon");
+        let mut address = String::new();
+        BufReader::new(bus.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        let mut desktop = Self { environment, address: address.trim().into(), children: vec![bus] };
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-agent/notifications");
+        let child = Command::new(program)
+            .arg(environment.path("told"))
+            .env("DBUS_SESSION_BUS_ADDRESS", &desktop.address)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        desktop.children.push(child);
+        desktop.wait("the stand-in", || environment.path("told").exists());
+        fs::write(environment.path("events"), "").unwrap();
+        desktop
+    }
+
+    fn client(&mut self) {
+        let mut command = self.environment.command(&["run", "--notify=desktop"]);
+        command.env("DBUS_SESSION_BUS_ADDRESS", &self.address);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "attached\n");
+        self.children.push(child);
+    }
+
+    fn happens(&self, kind: &str, session: &str, rest: &Value) {
+        let mut properties = json!({ "sessionID": session });
+        properties.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap_or_default());
+        let event =
+            json!({ "directory": "/workspace", "payload": { "type": kind, "properties": properties } });
+        let mut file = fs::OpenOptions::new().append(true).open(self.environment.path("events")).unwrap();
+        writeln!(file, "{event}").unwrap();
+    }
+
+    fn told(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.environment.path("told")).unwrap();
+        text.lines().map(ToString::to_string).collect()
+    }
+
+    #[track_caller]
+    fn wait(&self, what: &str, reached: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !reached() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{what} does not come: {:?}", self.told());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Desktop<'_> {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn each_thing_is_told_once_however_many_clients_there_are() {
+    let environment = stand_in("opencode");
+    let mut desktop = Desktop::start(&environment);
+    desktop.client();
+    desktop.client();
+    // Until both listen: what happened before is not told later, so this is told by whoever does.
+    std::thread::sleep(Duration::from_secs(2));
+    let busy = json!({ "status": { "type": "busy" } });
+    desktop.happens("session.status", "ses_1", &busy);
+    desktop.happens("question.asked", "ses_1", &json!({}));
+    desktop.wait("the question", || desktop.told().len() == 1);
+    desktop.happens("question.replied", "ses_1", &json!({}));
+    desktop.happens("session.idle", "ses_1", &json!({}));
+    desktop.wait("the end", || desktop.told().len() == 2);
+    desktop.happens("session.status", "ses_2", &busy);
+    desktop.happens("session.error", "ses_2", &json!({ "error": { "name": "UnknownError" } }));
+    desktop.wait("the error", || desktop.told().len() == 3);
+    // The last word of all: whatever would have been told twice is told by now.
+    desktop.happens("session.status", "ses_1", &busy);
+    desktop.happens("permission.asked", "ses_1", &json!({}));
+    desktop.wait("the permission", || desktop.told().len() >= 4);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(
+        desktop.told(),
+        [
+            "agents-sandbox: opencode waits for you (project) urgency 2",
+            "agents-sandbox: opencode is done (project) urgency 1",
+            "agents-sandbox: opencode has failed (project) urgency 1",
+            "agents-sandbox: opencode waits for you (project) urgency 2",
+        ]
+    );
+}
+
+#[test]
+fn an_agent_that_tells_nothing_is_refused_when_typed_and_remarked_on_when_set() {
+    let environment = TestEnvironment::new();
+    let ran = environment.run(&["run", "--agent", "pi", "--notify"]);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.stderr.contains("pi does not tell what its sessions do"), "{ran}");
+    environment.write("project/.agents-sandbox/config.yaml", "notify: {desktop: true}\n");
+    let ran = environment.run(&["run", "--agent", "pi", "--dry-run"]);
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(ran.stderr.contains("warning: pi does not tell"), "{ran}");
+}

@@ -1,0 +1,133 @@
+//! pi and Claude Code, each as its own registry has it today, at work in a virtual machine of its own.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::provider::Provider;
+use crate::screen::Screen;
+use crate::world::World;
+use crate::{FIRST_PATIENCE, PATIENCE};
+
+/// An agent without a server: it is simply run.
+struct Agent {
+    name: &'static str,
+    /// On the screen once something can be typed.
+    prompt: &'static str,
+    /// Where it keeps a login, in the home.
+    folder: &'static str,
+    /// Makes the fake provider the agent's only one.
+    configure: fn(&World, &str),
+}
+
+#[test]
+fn pi_changes_a_file() {
+    Agent { name: "pi", prompt: "fake-1", folder: ".pi/agent", configure: configure_pi }.works();
+}
+
+#[test]
+fn claude_code_changes_a_file() {
+    Agent {
+        name: "claude-code",
+        prompt: "shift+tab to cycle",
+        folder: ".claude",
+        configure: configure_claude,
+    }
+    .works();
+}
+
+fn configure_pi(world: &World, url: &str) {
+    let models = json!({ "providers": { "fake": {
+        "baseUrl": format!("{url}/v1"), "api": "openai-completions", "apiKey": "dummy",
+        "models": [{ "id": "fake-1", "name": "Fake 1", "reasoning": false, "input": ["text"],
+            "contextWindow": 100_000, "maxTokens": 4096,
+            "cost": { "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0 } }],
+    } } });
+    world.write(".agents-sandbox/pi/models.json", &models.to_string());
+    world.write(".agents-sandbox/pi/settings.json", r#"{"defaultProvider":"fake","defaultModel":"fake-1"}"#);
+}
+
+/// A login and a trusted folder are what a person has once; here a mapping of `home` brings them.
+fn configure_claude(world: &World, url: &str) {
+    let settings = json!({
+        "env": { "ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_MODEL": "fake-1" },
+        "permissions": { "allow": ["Bash"] },
+    });
+    world.write(".agents-sandbox/claude/settings.json", &settings.to_string());
+    let known = json!({
+        "hasCompletedOnboarding": true,
+        "projects": { "/workspace": { "hasTrustDialogAccepted": true } },
+    });
+    world.write(".agents-sandbox/known.json", &known.to_string());
+    world.add_settings("home:\n  .claude.json: known.json\n");
+}
+
+impl Agent {
+    fn works(&self) {
+        let provider = Provider::start();
+        let world = World::new(self.name);
+        world.open_port(provider.port);
+        (self.configure)(&world, &format!("http://host.agents-sandbox.internal:{}", provider.port));
+        let built = Instant::now();
+        world.succeeds(&["build", "--agent", self.name], FIRST_PATIENCE);
+        let built = built.elapsed();
+
+        let cold = Instant::now();
+        let screen = Screen::open(&world, &["run", "--agent", self.name]);
+        screen.wait_for("the prompt", PATIENCE, |text| text.contains(self.prompt));
+        let cold = cold.elapsed();
+        screen.say(&format!("TOOL:echo made by {0} > {0}.txt", self.name));
+        screen.wait_for("an answer after the tool", PATIENCE, |text| text.contains("(after tool)"));
+        let made = format!("{}.txt", self.name);
+        assert_eq!(world.read(&made), format!("made by {}\n", self.name));
+        assert_eq!(world.owner(&made), world.owner("."), "the guest's file belongs to the checkout's owner");
+        screen.close();
+
+        // The sandbox still runs: its keeper waits ten seconds for another client.
+        let warm = Instant::now();
+        let screen = Screen::open(&world, &["run", "--agent", self.name]);
+        screen.wait_for("the prompt again", PATIENCE, |text| text.contains(self.prompt));
+        note_prompt(self.name, built, cold, warm.elapsed());
+        screen.close();
+        if self.name == "pi" {
+            self.keeps_a_login(&world);
+        }
+        world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+    }
+}
+
+impl Agent {
+    /// A token that a login left in the home outlives the sandbox; nothing of it is on the host.
+    fn keeps_a_login(&self, world: &World) {
+        let exec = |script: &str| {
+            world.succeeds(&["exec", "--agent", self.name, "--", "sh", "-c", script], PATIENCE)
+        };
+        exec(&format!("umask 077; mkdir -p ~/{0} && echo token > ~/{0}/auth.json", self.folder));
+        let name = world.sandbox()["name"].as_str().unwrap().to_string();
+        world.succeeds(&["stop", "--agent", self.name], PATIENCE);
+        world.succeeds(&["sandbox", "remove", &name], PATIENCE);
+        assert!(world.sandbox().is_null(), "it is gone");
+        assert_eq!(
+            exec(&format!("cat ~/{0}/auth.json; stat -c %a ~/{0}/auth.json", self.folder)),
+            "token\n600\n"
+        );
+    }
+}
+
+/// Seconds to the first usable prompt, where `scripts/test` finds them.
+pub fn note_prompt(agent: &str, built: Duration, cold: Duration, warm: Duration) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prompts.txt");
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    let seconds = |time: Duration| time.as_secs_f32();
+    writeln!(
+        file,
+        "{agent}: image {:.0} s, prompt cold {:.1} s, warm {:.1} s",
+        seconds(built),
+        seconds(cold),
+        seconds(warm)
+    )
+    .unwrap();
+}

@@ -1,0 +1,62 @@
+//! git worktrees: of the host in the guest, of the guest on the host, and of opencode beside the checkout.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::provider::Provider;
+use crate::world::World;
+use crate::{FIRST_PATIENCE, PATIENCE};
+
+#[test]
+fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
+    let provider = Provider::start();
+    let world = World::new("trees");
+    world.use_provider(provider.port);
+    world.write(".git/info/exclude", ".agents-sandbox\ntrees\n");
+    for text in ["one", "two"] {
+        world.write("file.txt", text);
+        world.git(".", &["add", "file.txt"]);
+        world.git(".", &["commit", "--quiet", "-m", text]);
+    }
+    world.git(".", &["worktree", "add", "--quiet", "trees/host"]);
+    let inside = |script: &str| world.succeeds(&["exec", "--", "sh", "-c", script], FIRST_PATIENCE);
+    let commit = "git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m guest";
+    assert_eq!(
+        inside(&format!("cd trees/host && git status --porcelain && {commit} && pwd")),
+        "/workspace/trees/host\n"
+    );
+    assert_eq!(world.git("trees/host", &["log", "-1", "--format=%s"]), "guest");
+    inside("git worktree add --quiet trees/guest");
+    assert_eq!(world.git("trees/guest", &["status", "--porcelain"]), "");
+    world.git("trees/guest", &["commit", "--quiet", "--allow-empty", "-m", "host"]);
+    assert_eq!(inside("git -C trees/guest log -1 --format=%s"), "host\n");
+    assert!(world.git(".", &["worktree", "list"]).contains("trees/guest"));
+
+    let refused = world.spawn(&["run", "-w", "other:no-such-branch", "--", "run", "hello"]);
+    let refused = refused.wait_with_output().unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("`no-such-branch` is no commit of this repository"), "{said}");
+
+    let task = "TOOL:cat file.txt > seen.txt";
+    world.succeeds(&["run", "-w", "fix-it:HEAD~1", "--", "run", task], PATIENCE);
+    let listed = world.succeeds(&["worktree", "list", "--format", "json"], PATIENCE);
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    let [tree] = listed.as_slice() else { panic!("only one was made: {listed:?}") };
+    assert_eq!(tree["name"], "fix-it");
+    let folder = tree["directory"].as_str().unwrap();
+    assert_eq!(
+        inside(&format!("cat {folder}/seen.txt && git -C {folder} branch --show-current")),
+        "oneopencode/fix-it\n"
+    );
+    assert_eq!(world.git(".", &["status", "--porcelain"]), "", "the checkout is as it was");
+
+    let mut kept = world.command(World::program());
+    kept.args(["worktree", "remove", "fix-it"]).stdin(Stdio::null()).stderr(Stdio::piped());
+    let kept = kept.output().unwrap();
+    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
+    assert!(!kept.status.success() && said.contains("changes that are not committed (1 files)"), "{said}");
+    world.succeeds(&["worktree", "remove", "--force", "fix-it"], PATIENCE);
+    assert_eq!(world.git(".", &["branch", "--list", "opencode/*"]), "");
+}

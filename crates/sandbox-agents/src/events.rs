@@ -1,0 +1,193 @@
+//! What a server tells of its sessions by itself, and which of it a person wants to hear.
+//!
+//! ```text
+//!            busy                 question, permission
+//!  unknown ────────► working ◄──────────────────────────► waiting     (into waiting: Input)
+//!     │                 │  │            reply                │
+//!     │ idle            │  └──── error ────► failed ◄────────┘        (into failed: Error)
+//!     └───────────────► idle ◄── idle ────────┘                       (into idle, not from failed: Done)
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::http::Lines;
+use crate::{Server, ServerError};
+
+/// The server sends a sign of life every ten seconds.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// Why a person is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Occasion {
+    /// A session waits for an answer.
+    Input,
+    /// A session has ended its work.
+    Done,
+    /// A session has failed.
+    Error,
+}
+
+/// One thing to tell, or to forget, about one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    Tell {
+        /// The server's word for it; a guest can make it anything.
+        session: String,
+        occasion: Occasion,
+    },
+    /// It works again: the next occasion is another one.
+    Works { session: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Working,
+    Waiting,
+    Failed,
+    Idle,
+}
+
+/// From events to notices. Pure.
+#[derive(Debug, Default)]
+pub struct SessionWatch {
+    states: HashMap<String, State>,
+    /// Sessions that another session started: it is that one's end that counts.
+    children: HashSet<String>,
+}
+
+impl SessionWatch {
+    /// `event` is one message of `/global/event`.
+    pub fn see(&mut self, event: &Value) -> Option<Notice> {
+        let payload = event.get("payload")?;
+        let kind = payload.get("type")?.as_str()?;
+        let properties = payload.get("properties")?;
+        let session = properties.get("sessionID")?.as_str()?.to_string();
+        if properties.pointer("/info/parentID").is_some_and(Value::is_string) {
+            self.children.insert(session.clone());
+        }
+        let before = self.states.get(&session).copied();
+        let tell = |occasion| Some(Notice::Tell { session: session.clone(), occasion });
+        let (after, notice) = match kind {
+            "session.status" => match properties.pointer("/status/type")?.as_str()? {
+                // It waits, and is busy with that.
+                "busy" if before == Some(State::Waiting) => return None,
+                "busy" | "retry" => (State::Working, None),
+                _ => return None,
+            },
+            "question.asked" | "permission.asked" if before == Some(State::Waiting) => return None,
+            "question.asked" | "permission.asked" => (State::Waiting, tell(Occasion::Input)),
+            "question.replied" | "question.rejected" | "permission.replied" => (State::Working, None),
+            "session.idle" => match before {
+                Some(State::Idle) => return None,
+                Some(State::Failed) => (State::Idle, None),
+                _ if self.children.contains(&session) => (State::Idle, None),
+                _ => (State::Idle, tell(Occasion::Done)),
+            },
+            "session.error" => match properties.pointer("/error/name").and_then(Value::as_str) {
+                // The user's own doing.
+                Some("MessageAbortedError") => (State::Failed, None),
+                _ => (State::Failed, tell(Occasion::Error)),
+            },
+            _ => return None,
+        };
+        self.states.insert(session.clone(), after);
+        match notice {
+            None if after == State::Working && before != Some(after) => Some(Notice::Works { session }),
+            notice => notice,
+        }
+    }
+}
+
+/// The events of every folder, as they happen.
+pub struct Events(Lines);
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+impl Events {
+    /// Begins to listen.
+    pub fn open(server: &Server<'_>) -> Result<Self, ServerError> {
+        server.listen("/global/event").map(Self)
+    }
+
+    /// The next one; `None` when the server ends the stream. A server that is silent for a minute is an error.
+    pub fn hear(&mut self) -> Result<Option<Value>, ServerError> {
+        while let Some(line) = self.0.read(SILENCE)? {
+            // A message that is no JSON is none of those we know.
+            if let Some(event) = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok()) {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(watch: &mut SessionWatch, kind: &str, properties: Value) -> Option<Occasion> {
+        let mut properties = properties;
+        if properties.get("sessionID").is_none() {
+            properties["sessionID"] = "ses_1".into();
+        }
+        let event = json!({ "directory": "/w", "payload": { "type": kind, "properties": properties } });
+        match watch.see(&event) {
+            Some(Notice::Tell { occasion, .. }) => Some(occasion),
+            _ => None,
+        }
+    }
+
+    fn busy(watch: &mut SessionWatch) -> Option<Occasion> {
+        told(watch, "session.status", json!({ "status": { "type": "busy" } }))
+    }
+
+    #[test]
+    fn a_session_is_told_of_once_for_each_thing_that_happens() {
+        let watch = &mut SessionWatch::default();
+        assert_eq!(busy(watch), None);
+        assert_eq!(told(watch, "question.asked", json!({})), Some(Occasion::Input));
+        // As it was seen: still busy, and a second question of the same turn.
+        assert_eq!(busy(watch), None);
+        assert_eq!(told(watch, "permission.asked", json!({})), None);
+        assert_eq!(told(watch, "question.replied", json!({})), None);
+        assert_eq!(told(watch, "permission.asked", json!({})), Some(Occasion::Input));
+        assert_eq!(told(watch, "session.idle", json!({})), Some(Occasion::Done));
+        assert_eq!(told(watch, "session.idle", json!({})), None);
+        busy(watch);
+        assert_eq!(told(watch, "session.error", json!({ "error": { "name": "X" } })), Some(Occasion::Error));
+        assert_eq!(told(watch, "session.idle", json!({})), None, "an end after a failure is none");
+        busy(watch);
+        assert_eq!(told(watch, "session.error", json!({ "error": { "name": "MessageAbortedError" } })), None);
+        assert_eq!(told(watch, "session.idle", json!({})), None);
+    }
+
+    #[test]
+    fn sessions_are_told_apart_and_those_of_others_are_not_told() {
+        let watch = &mut SessionWatch::default();
+        busy(watch);
+        assert_eq!(told(watch, "session.idle", json!({ "sessionID": "ses_2" })), Some(Occasion::Done));
+        told(watch, "session.created", json!({ "sessionID": "ses_3", "info": { "parentID": "ses_1" } }));
+        assert_eq!(told(watch, "session.idle", json!({ "sessionID": "ses_3" })), None);
+        let question = json!({ "sessionID": "ses_3" });
+        assert_eq!(told(watch, "question.asked", question), Some(Occasion::Input));
+        assert_eq!(told(watch, "session.idle", json!({})), Some(Occasion::Done));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_nothing() {
+        let watch = &mut SessionWatch::default();
+        for event in [json!(null), json!({ "payload": 1 }), json!({ "payload": { "type": "session.idle" } })]
+        {
+            assert_eq!(watch.see(&event), None);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Git writes absolute paths into the pointers between a repository and its worktrees. So that both sides
+//! understand them, the checkout is visible in the guest under its host path too, and pointers that were
+//! written in the guest say that path.
+
+use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE};
+
+use crate::{Context, Project, Result, Up};
+
+/// A link at `$2` to the workspace `$1`, unless there is something already.
+const LINK: &str = r#"[ -e "$2" ] || [ -L "$2" ] && exit 0
+mkdir -p -- "$(dirname -- "$2")" && ln -s -- "$1" "$2""#;
+
+/// Pointers between the repository at `$1` and worktrees inside it, from the guest's path to the host's,
+/// `$2`. One that leads elsewhere (a worktree in the guest's home, say) stays as it is.
+const REWRITE: &str = r#"for entry in "$1"/.git/worktrees/*/gitdir; do
+  [ -f "$entry" ] && read -r pointer <"$entry" || continue
+  case $pointer in "$1"/*) ;; *) continue ;; esac
+  [ -f "$pointer" ] && read -r line <"$pointer" || continue
+  case $line in "gitdir: $1/"*) printf 'gitdir: %s%s\n' "$2" "${line#"gitdir: $1"}" >"$pointer" ;; esac
+  printf '%s%s\n' "$2" "${pointer#"$1"}" >"$entry"
+done"#;
+
+/// Makes the checkout visible under its host path. Needed once a boot; harmless to repeat.
+pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Result<()> {
+    let Some(root) = host_root(project) else { return Ok(()) };
+    // What is made in the home belongs to its owner.
+    let user = if root.starts_with(GUEST_HOME) { ExecUser::Dev } else { ExecUser::Root };
+    run(context, up, user, LINK, root)
+}
+
+/// Lets worktrees that were made in the guest, inside the checkout, work on the host.
+pub fn rewrite_worktree_pointers(context: &Context<'_>, project: &Project, up: &Up) -> Result<()> {
+    // Most projects have none, and are not to wait for a command in the guest.
+    match host_root(project) {
+        Some(root) if project.root.join(".git/worktrees").is_dir() => {
+            run(context, up, ExecUser::Dev, REWRITE, root)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `None` where there is nothing to do, or the path cannot be said.
+fn host_root(project: &Project) -> Option<&str> {
+    project.root.to_str().filter(|root| *root != GUEST_WORKSPACE && !root.contains('\n'))
+}
+
+/// What fails here is a convenience; it is told to those who ask for details.
+fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, root: &str) -> Result<()> {
+    let mut spec = ExecSpec::new(["sh", "-c", script, "agents-sandbox", GUEST_WORKSPACE, root]);
+    spec.user = user;
+    let ended = context.runtime.exec(&up.name, &spec)?.collect()?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        context.reporter.verbose(&format!("the checkout's host path in the sandbox: {}", said.trim()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(dir: &Path, words: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words).current_dir(dir);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The guest's view is a folder that is renamed to the host's.
+    #[test]
+    fn worktrees_of_the_guest_work_under_the_host_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let (guest, host) = (dir.join("work space"), dir.join("host's"));
+        fs_err::create_dir(&guest).unwrap();
+        git(&guest, &["init", "--quiet"]);
+        git(&guest, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+        git(&guest, &["worktree", "add", "--quiet", "trees/one"]);
+        git(&guest, &["worktree", "add", "--quiet", "../elsewhere"]);
+        let ran = Command::new("sh")
+            .args(["-c", REWRITE, "sh", guest.to_str().unwrap(), host.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+        fs_err::rename(&guest, &host).unwrap();
+        let tree = host.join("trees/one");
+        assert_eq!(git(&tree, &["status", "--porcelain"]), "");
+        git(&tree, &["commit", "--quiet", "--allow-empty", "-m", "two"]);
+        let listed = git(&host, &["worktree", "list", "--porcelain"]);
+        assert!(listed.contains(&format!("worktree {}\n", tree.display())), "{listed}");
+        let elsewhere = fs_err::read_to_string(dir.join("elsewhere/.git")).unwrap();
+        assert!(elsewhere.contains("work space"), "only what is inside is rewritten: {elsewhere}");
+        // And back, as a guest sees it: a link under the host's path.
+        fs_err::rename(&host, &guest).unwrap();
+        let made = Command::new("sh")
+            .args(["-c", LINK, "sh", guest.to_str().unwrap(), host.to_str().unwrap()])
+            .status()
+            .unwrap();
+        assert!(made.success());
+        assert_eq!(git(&guest.join("trees/one"), &["log", "--format=%s"]), "two\none\n");
+    }
+}

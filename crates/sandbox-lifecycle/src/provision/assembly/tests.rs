@@ -1,0 +1,194 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use sandbox_model::{CheckoutSlug, RepoSlug};
+use sandbox_state::Environment;
+
+use super::*;
+use crate::HomeMapping;
+
+/// A home, a project, and nothing in them.
+struct Place {
+    dir: tempfile::TempDir,
+    settings: ProvisionSettings,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap().join("home");
+        fs_err::create_dir_all(dir.path().join("project/.agents-sandbox")).unwrap();
+        let settings = ProvisionSettings {
+            home: BTreeMap::new(),
+            host_config: false,
+            habits: true,
+            host_home: Some(home),
+        };
+        Self { dir, settings }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+        self
+    }
+
+    fn map(&mut self, target: &str, source: &str) -> &mut HomeMapping {
+        let mapping = HomeMapping { source: self.path(source), startup: false, root: false };
+        self.settings.home.entry(target.into()).or_insert(mapping)
+    }
+
+    fn assemble(&self, agent: AgentName) -> Result<Assembly> {
+        let home = self.settings.host_home.clone();
+        let layout = Layout::new(&Environment { home, ..Environment::default() }).unwrap();
+        let project = Project {
+            checkout: CheckoutSlug::new("project", self.dir.path()),
+            repo: Some(RepoSlug::new("project", b"https://forge.example/project")),
+            root: self.path("project"),
+            subdir: PathBuf::new(),
+            config_dir: self.path("project/.agents-sandbox"),
+        };
+        assemble(&layout, &project, agent, &self.settings)
+    }
+
+    fn files(&self, agent: AgentName) -> BTreeMap<String, String> {
+        let assembly = self.assemble(agent).unwrap();
+        let text = |entry: Entry| String::from_utf8(entry.content).unwrap();
+        assembly.files.into_iter().map(|(path, entry)| (path, text(entry))).collect()
+    }
+
+    fn repository() -> String {
+        format!("home/.config/agents-sandbox/{}", RepoSlug::new("project", b"https://forge.example/project"))
+    }
+}
+
+const USER: &str = "home/.config/agents-sandbox";
+const PROJECT: &str = "project/.agents-sandbox";
+
+#[test]
+fn snippets_become_one_document_and_the_rest_is_copied() {
+    let place = Place::new();
+    place
+        .write(&format!("{USER}/opencode/agent/a.md"), "user")
+        .write(&format!("{USER}/opencode/opencode-a.json5"), "{ model: 'x', mcp: { a: 1 }, } // mine")
+        .write(&format!("{}/opencode/opencode.jsonc", Place::repository()), r#"{"model":"y","mcp":{"r":3}}"#)
+        .write(&format!("{}/opencode/agent/b.md", Place::repository()), "repository")
+        .write(&format!("{PROJECT}/opencode/agent/a.md"), "project")
+        .write(&format!("{PROJECT}/opencode/config.json"), "{}")
+        .write(&format!("{PROJECT}/opencode/opencode.json"), r#"{"mcp":{"b":2}}"#);
+    let files = place.files(AgentName::Opencode);
+    assert_eq!(
+        files.keys().collect::<Vec<_>>(),
+        [".config/opencode/agent/a.md", ".config/opencode/agent/b.md", ".config/opencode/opencode.jsonc"]
+    );
+    assert_eq!(files[".config/opencode/agent/a.md"], "project");
+    let merged: Value = serde_json::from_str(&files[".config/opencode/opencode.jsonc"]).unwrap();
+    assert_eq!(merged, serde_json::json!({ "model": "y", "mcp": { "a": 1, "r": 3, "b": 2 } }));
+    let assembly = place.assemble(AgentName::Opencode).unwrap();
+    assert!(assembly.hidden.iter().any(|name| name == ".config/opencode/opencode.json"));
+    assert!(!assembly.hidden.iter().any(|name| name == ".config/opencode/opencode.jsonc"));
+    assert_eq!(assembly.warnings.len(), 1, "{:?}", assembly.warnings);
+    let fates: Vec<&Fate> = assembly.items.iter().map(|item| &item.fate).collect();
+    assert!(fates.contains(&&Fate::Left("would hide the merged document")), "{fates:?}");
+    assert_eq!(
+        assembly.items[0].fate,
+        Fate::Replaced { by: place.path(&format!("{PROJECT}/opencode/agent/a.md")) }
+    );
+    // The same folders mean nothing to another agent.
+    assert_eq!(place.files(AgentName::Pi).len(), 0);
+}
+
+#[test]
+fn a_snippet_that_is_none_is_named() {
+    for text in ["{", "[]", "\u{1}"] {
+        let place = Place::new();
+        place.write(&format!("{USER}/claude/settings.json"), text);
+        let error = place.assemble(AgentName::ClaudeCode).unwrap_err().to_string();
+        assert!(error.contains("/claude/settings.json: "), "{error}");
+    }
+}
+
+#[test]
+fn habits_come_and_configuration_only_when_asked_and_credentials_never() {
+    let mut place = Place::new();
+    for (agent, folder, rest) in [
+        (AgentName::Opencode, ".config/opencode", "opencode.json"),
+        (AgentName::Pi, ".pi/agent", "settings.json"),
+        (AgentName::ClaudeCode, ".claude", "settings.json"),
+    ] {
+        let own = &profile(agent).own;
+        for credentials in own.credentials {
+            place.write(&format!("home/{credentials}"), "hunter2");
+        }
+        place
+            .write(&format!("home/{folder}/skills/deploy/SKILL.md"), "how to")
+            .write(&format!("home/{folder}/skills/deploy/.env"), "hunter2")
+            .write(&format!("home/{folder}/{rest}"), "{}")
+            .write(&format!("home/{folder}/unknown/state"), "not configuration of claude");
+        let skill = format!("{folder}/skills/deploy/SKILL.md");
+        place.settings.host_config = false;
+        assert_eq!(place.files(agent).keys().collect::<Vec<_>>(), [&skill], "{agent}");
+        place.settings.host_config = true;
+        let files = place.files(agent);
+        assert!(files.contains_key(&format!("{folder}/{rest}")), "{agent}: {files:?}");
+        assert!(!files.values().any(|text| text.contains("hunter2")), "{agent}: {files:?}");
+        assert!(!files.contains_key(".claude/unknown/state"));
+        place.settings.habits = false;
+        place.settings.host_config = false;
+        assert_eq!(place.files(agent).len(), 0, "{agent}");
+        place.settings.habits = true;
+        // By name, the user can have anything.
+        place.map(own.credentials[0], &format!("home/{}", own.credentials[0]));
+        assert_eq!(place.files(agent)[own.credentials[0]], "hunter2");
+        place.settings.home.clear();
+    }
+}
+
+#[test]
+fn snippets_win_over_the_hosts_configuration_and_mappings_over_copies() {
+    let mut place = Place::new();
+    place
+        .write("home/.config/opencode/opencode.json", r#"{"model":"host"}"#)
+        .write(&format!("{USER}/opencode/opencode.json"), r#"{"model":"snippet"}"#)
+        .write(&format!("{USER}/opencode/AGENTS.md"), "copied")
+        .write("home/notes.md", "mapped");
+    place.settings.host_config = true;
+    place.map(".config/opencode/AGENTS.md", "home/notes.md");
+    let files = place.files(AgentName::Opencode);
+    assert!(!files.contains_key(".config/opencode/opencode.json"), "{files:?}");
+    assert!(files[".config/opencode/opencode.jsonc"].contains("snippet"));
+    assert_eq!(files[".config/opencode/AGENTS.md"], "mapped");
+    place.map(".config/opencode/opencode.jsonc", "home/notes.md");
+    let error = place.assemble(AgentName::Opencode).unwrap_err().to_string();
+    assert!(error.contains("write a snippet instead"), "{error}");
+}
+
+#[test]
+fn mappings_keep_bits_and_follow_no_link_of_the_project() {
+    let mut place = Place::new();
+    place
+        .write("home/tools/run", "#!/bin/sh")
+        .write("home/secret", "hunter2")
+        .write("project/setup.sh", "echo");
+    for (path, mode) in [("home/tools", 0o700), ("home/tools/run", 0o755)] {
+        fs_err::set_permissions(place.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    symlink(place.path("home/secret"), place.path("project/link")).unwrap();
+    symlink(place.path("home/secret"), place.path("home/tools/link")).unwrap();
+    place.map("bin", "home/tools");
+    place.map("stolen", "project/link");
+    place.map("missing", "home/missing");
+    let hook = place.map("setup", "project/setup.sh");
+    (hook.startup, hook.root) = (true, true);
+    let assembly = place.assemble(AgentName::Pi).unwrap();
+    // The positive control: the user's own link is followed.
+    assert_eq!(assembly.files.keys().collect::<Vec<_>>(), ["bin/link", "bin/run", "setup"]);
+    assert_eq!((assembly.files["bin/run"].mode, assembly.folders["bin"]), (0o755, 0o700));
+    assert_eq!(assembly.hooks, [Hook { target: "setup".into(), root: true }]);
+    assert_eq!(assembly.warnings.len(), 2, "{:?}", assembly.warnings);
+}

@@ -1,0 +1,63 @@
+//! Mappings of `home` that are run after a boot.
+
+use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, TermSize};
+use sandbox_state::{ProvisionRecord, read_record, write_record};
+
+use super::assembly::Assembly;
+use crate::host_path::link_host_path;
+use crate::locks::boot_lock;
+use crate::{Context, Result, Up, UpRequest};
+
+/// The kernel knows what to do with an executable; anything else is a script, and its first line may say
+/// whose.
+///
+/// `$1` is the file in the home, `$2` the home of `dev` for root, who has another.
+const RUN: &str = r#"file=${2:-$HOME}/$1
+[ -x "$file" ] && exec "$file"
+read -r line <"$file"
+case $line in '#!'*) exec ${line#'#!'} "$file" ;; esac
+exec /bin/sh "$file""#;
+
+/// One hook, ready to be run on the user's terminal.
+#[derive(Debug)]
+pub struct StartupHook {
+    /// In the guest's home.
+    pub target: String,
+    pub command: ExecSpec,
+}
+
+/// The hooks that this boot has not had yet, in the order of their targets. Each boot's are given out once,
+/// to whoever asks first; a hook that is added later waits for the next boot. With them comes what else is
+/// done once a boot: the checkout shows under its host path.
+pub fn startup_hooks(
+    context: &Context<'_>,
+    request: &UpRequest,
+    up: &Up,
+    assembly: &Assembly,
+    tty: Option<TermSize>,
+) -> Result<Vec<StartupHook>> {
+    let target = request.target();
+    let path = context.layout.sandbox_state(&target.checkout, target.agent).provision();
+    let had = |record: &ProvisionRecord| record.hooks_boot.as_deref() == Some(up.boot_id.as_str());
+    let read = || read_record::<ProvisionRecord>(&path).map(Option::unwrap_or_default);
+    if had(&read()?) {
+        return Ok(Vec::new());
+    }
+    let _lock = boot_lock(context, &target, request.verb)?;
+    let mut record = read()?;
+    if had(&record) {
+        return Ok(Vec::new());
+    }
+    record.hooks_boot = Some(up.boot_id.clone());
+    write_record(&path, &record)?;
+    link_host_path(context, &request.project, up)?;
+    let hooks = assembly.hooks.iter().map(|hook| {
+        let home = if hook.root { GUEST_HOME } else { "" };
+        let mut command = ExecSpec::new(["sh", "-c", RUN, "agents-sandbox", &hook.target, home]);
+        command.user = if hook.root { ExecUser::Root } else { ExecUser::Dev };
+        command.cwd = Some(up.guest_dir.clone());
+        command.tty = tty;
+        StartupHook { target: hook.target.clone(), command }
+    });
+    Ok(hooks.collect())
+}

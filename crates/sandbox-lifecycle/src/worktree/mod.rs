@@ -1,0 +1,127 @@
+//! Git worktrees inside the sandbox, made by the agent's server, so that a session leaves the checkout alone.
+
+mod wish;
+
+use std::time::Duration;
+
+use sandbox_agents::{Server, Worktree, create_worktree, profile, remove_worktree, worktrees};
+use sandbox_model::{ExecSpec, GUEST_HOME, GUEST_WORKSPACE};
+use sandbox_runtime::Collected;
+
+use crate::{Context, Daemon, LifecycleError, Result, Up};
+
+pub use wish::{InvalidWorktree, WorktreeWish};
+
+/// Making one checks its files out only after the answer, but a large repository takes its time before.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The commit that `$2` is in the repository at `$1`.
+const RESOLVE: &str = r#"git -C "$1" rev-parse --verify --quiet --end-of-options "$2^{commit}""#;
+
+/// Until the files of the worktree `$1` are those of its `HEAD`, which is the commit `$2` where one is given.
+const READY: &str = r#"n=0
+while [ $n -lt 1200 ]; do
+  head=$(git -C "$1" rev-parse --verify --quiet HEAD) && { [ -z "$2" ] || [ "$head" = "$2" ]; } &&
+    git -C "$1" diff --quiet HEAD 2>/dev/null && exit 0
+  sleep 0.1; n=$((n+1))
+done
+git -C "$1" status --short --branch | head -n 5 >&2; exit 1"#;
+
+/// Where the agent is to work: a worktree that was there, or was made for this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    pub worktree: Worktree,
+    pub created: bool,
+}
+
+/// Opens the worktree, making it where it is not there. The base is resolved before anything is made; one
+/// that is there keeps its own.
+pub fn open_worktree(context: &Context<'_>, up: &Up, daemon: &Daemon, wish: &WorktreeWish) -> Result<Opened> {
+    let server = server(context, up, daemon)?;
+    let failed = |problem: String| LifecycleError::Worktree { name: wish.name.clone(), problem };
+    let known = worktrees(&server, GUEST_WORKSPACE).map_err(|error| failed(error.to_string()))?;
+    if let Some(worktree) = known.into_iter().find(|known| known.name == wish.name) {
+        if let Some(base) = &wish.base {
+            context.reporter.warning(&format!(
+                "the worktree {} is there already, so `{base}` was not looked at",
+                wish.name
+            ));
+        }
+        return Ok(Opened { worktree, created: false });
+    }
+    let base = wish.base.as_deref().map(|base| resolve(context, up, base).map_err(failed)).transpose()?;
+    let step = context.reporter.begin("making the worktree");
+    let worktree = create_worktree(&server, GUEST_WORKSPACE, GUEST_HOME, &wish.name, base.as_deref())
+        .map_err(|error| failed(error.to_string()))?;
+    let ready = run(context, up, READY, &[&worktree.directory, base.as_deref().unwrap_or_default()])?;
+    if !ready.status.success() {
+        return Err(failed(format!(
+            "its files in {} do not come: {}",
+            worktree.directory,
+            String::from_utf8_lossy(&ready.stderr).trim()
+        )));
+    }
+    step.finish(None);
+    Ok(Opened { worktree, created: true })
+}
+
+/// Every worktree that the agent's server knows of.
+pub fn list_worktrees(context: &Context<'_>, up: &Up, daemon: &Daemon) -> Result<Vec<Worktree>> {
+    let server = server(context, up, daemon)?;
+    worktrees(&server, GUEST_WORKSPACE)
+        .map_err(|error| LifecycleError::Server { agent: up.agent, problem: error.to_string() })
+}
+
+/// Removes a worktree and its branch. Without `force` one with changes that are not committed stays, and is
+/// an error.
+pub fn drop_worktree(
+    context: &Context<'_>,
+    up: &Up,
+    daemon: &Daemon,
+    name: &str,
+    force: bool,
+) -> Result<Worktree> {
+    let server = server(context, up, daemon)?;
+    let failed = |problem: String| LifecycleError::Worktree { name: name.into(), problem };
+    let known = worktrees(&server, GUEST_WORKSPACE).map_err(|error| failed(error.to_string()))?;
+    let Some(worktree) = known.into_iter().find(|known| known.name == name) else {
+        return Err(LifecycleError::NoSuchWorktree(name.into()));
+    };
+    if !force {
+        let status = run(context, up, r#"git -C "$1" status --porcelain"#, &[&worktree.directory])?;
+        if !status.status.success() || !status.stdout.is_empty() {
+            let changes = status.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+            return Err(LifecycleError::WorktreeChanged { name: name.into(), changes });
+        }
+    }
+    remove_worktree(&server, GUEST_WORKSPACE, &worktree.directory)
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(worktree)
+}
+
+fn server<'a>(context: &'a Context<'_>, up: &'a Up, daemon: &'a Daemon) -> Result<Server<'a>> {
+    let Some(of_agent) = &profile(up.agent).daemon else {
+        return Err(LifecycleError::NoServer { agent: up.agent });
+    };
+    let dial = || context.runtime.dial(&up.name, daemon.port);
+    Ok(Server::new(of_agent, Box::new(dial), &daemon.password, PATIENCE))
+}
+
+/// The whole hash; the error is a sentence.
+fn resolve(context: &Context<'_>, up: &Up, base: &str) -> Result<String, String> {
+    let found = run(context, up, RESOLVE, &[GUEST_WORKSPACE, base]).map_err(|error| error.to_string())?;
+    let hash = String::from_utf8_lossy(&found.stdout).trim().to_string();
+    // It becomes part of a command line that the server runs.
+    let whole = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if found.status.success() && whole {
+        return Ok(hash);
+    }
+    let said = String::from_utf8_lossy(&found.stderr).trim().to_string();
+    let why = if said.is_empty() { String::new() } else { format!(": {said}") };
+    Err(format!("`{base}` is no commit of this repository{why}"))
+}
+
+fn run(context: &Context<'_>, up: &Up, script: &str, words: &[&str]) -> Result<Collected> {
+    let argv = ["sh", "-c", script, "agents-sandbox"].into_iter().chain(words.iter().copied());
+    Ok(context.runtime.exec(&up.name, &ExecSpec::new(argv))?.collect()?)
+}
