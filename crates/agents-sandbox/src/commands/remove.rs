@@ -1,6 +1,7 @@
 //! `sandbox remove`: delete a sandbox by name.
 
 use clap::Args;
+use sandbox_lifecycle::LifecycleError;
 use sandbox_model::SandboxName;
 
 use super::CommandResult;
@@ -22,12 +23,28 @@ pub struct RemoveArgs {
     pub name: SandboxName,
 
     /// Stop it first if it is running
-    #[arg(long)]
+    #[arg(long, short = 'f')]
     pub force: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
 }
 
 pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
-    let removed = sandbox_lifecycle::remove(&app.context()?, &args.name, args.force)?;
+    let context = app.context()?;
+    if args.dry_run {
+        let info = context.runtime.inspect(&args.name)?;
+        let info = info.ok_or_else(|| LifecycleError::NoSuchSandbox(args.name.clone()))?;
+        let deed = match (info.status.is_at_rest(), args.force) {
+            (true, _) => "remove",
+            (false, true) => "stop and remove",
+            (false, false) => return Err(LifecycleError::Running(args.name.clone()).into()),
+        };
+        app.console.info(&format!("would {deed} {}; its home volume stays", args.name));
+        return Ok(Exit::SUCCESS);
+    }
+    let removed = sandbox_lifecycle::remove(&context, &args.name, args.force)?;
     let stopped = if removed.was_running { "stopped and removed" } else { "removed" };
     app.console.info(&format!("{} is {stopped}; its home volume stays", args.name));
     Ok(Exit::SUCCESS)

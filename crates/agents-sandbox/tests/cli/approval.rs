@@ -288,8 +288,8 @@ fn a_checkout_without_its_git_folder_does_not_become_all_that_lies_around_it() {
         environment.finish(command.current_dir(&inner))
     };
     let workspace = || {
-        let shown = exec(&["sandbox", "inspect"]).success();
-        serde_json::from_str::<Value>(&shown).unwrap()["spec"]["workspace"]["source"].clone()
+        let shown = exec(&["sandbox", "inspect"]);
+        serde_json::from_slice::<Value>(&shown.raw_stdout).unwrap()["spec"]["workspace"]["source"].clone()
     };
     exec(&["exec", "true"]).success();
     assert_eq!(workspace(), inner.to_str().unwrap());

@@ -167,6 +167,10 @@ fn removal_stops_first_only_by_force() {
     environment.run(&["exec", "true"]);
     let name = environment.run(&["list", "--names"]).success().trim().to_string();
     assert_eq!(environment.run(&["sandbox", "remove", &name]).code, Some(1));
+    assert_eq!(environment.run(&["sandbox", "remove", "-n", &name]).code, Some(1), "as it would without");
+    let told = environment.run(&["sandbox", "remove", "-n", "-f", &name]);
+    assert!(told.stderr.starts_with("would stop and remove "), "{told}");
+    assert_eq!(environment.sandbox(), name);
     let removed = environment.run(&["sandbox", "remove", "--force", &name]);
     assert_snapshot!(without_hash(&removed.to_string()), @"project-HASH-opencode is stopped and removed; its home volume stays");
     // The home stays for the next run.

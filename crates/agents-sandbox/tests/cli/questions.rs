@@ -138,3 +138,18 @@ fn a_rebuild_that_waits_asks_nothing() {
     let ran = environment.run(&["shell"]);
     assert!(ran.stderr.contains("the image changed; the home volume"), "{ran}");
 }
+
+#[test]
+fn a_sandbox_that_is_kept_gets_the_new_configuration_all_the_same() {
+    let environment = TestEnvironment::new();
+    let mut client = used(&environment);
+    let before = boot(&environment);
+    environment.write("home/config/agents-sandbox/opencode/agent/review.md", "look twice");
+    let ran = environment.run(&["shell", "--tmp-size", "1G"]);
+    assert!(ran.stderr.contains("changed since: tmp-size"), "{ran}");
+    let words = ["exec", "--", "sh", "-c", "cat ~/.config/opencode/agent/review.md"];
+    assert_eq!(environment.run(&words).success(), "look twice");
+    assert_eq!(boot(&environment), before);
+    client.kill().unwrap();
+    client.wait().unwrap();
+}

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_lifecycle::volumes::{Replacement, migrate};
+use sandbox_lifecycle::volumes::{GUEST_OLD_HOME, Replacement, edit, migrate};
 use sandbox_lifecycle::{
     BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, LifecycleError, Project,
     ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, remove, stop, up,
 };
-use sandbox_model::{AgentName, ByteSize, CheckoutSlug, Digest, NetworkPolicy, Resources, VolumeName};
+use sandbox_model::{
+    AgentName, ByteSize, CheckoutSlug, Digest, NetworkPolicy, Resources, SandboxName, VolumeName,
+};
 use sandbox_runtime::Runtime;
 use sandbox_runtime_qemu::QemuRuntime;
 use sandbox_state::{Layout, ProjectState, read_record};
@@ -26,6 +28,7 @@ type Case = (&'static str, fn() -> Outcome);
 pub const CASES: &[Case] = &[
     ("a_home_outlives_stop_kill_and_removal", outlives),
     ("a_migration_carries_the_home_over", carries_over),
+    ("an_edited_home_has_the_old_one_beside_it", edited),
 ];
 
 /// A checkout of its own, over the store that all tests share.
@@ -143,11 +146,15 @@ impl House {
         up(&self.context(), &self.request()).map_err(told)
     }
 
-    /// What a shell script prints inside, as the agent's user; it must succeed.
     fn sh(&self, up: &Up, script: &str) -> Result<String, String> {
+        self.sh_in(&up.name, script)
+    }
+
+    /// What a shell script prints inside, as the agent's user; it must succeed.
+    fn sh_in(&self, sandbox: &SandboxName, script: &str) -> Result<String, String> {
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = exec_command("/home/dev", &words, false, None);
-        let done = self.runtime.exec(&up.name, &command).map_err(told)?.collect().map_err(told)?;
+        let done = self.runtime.exec(sandbox, &command).map_err(told)?.collect().map_err(told)?;
         let code = done.status.shell_code();
         if code != 0 {
             return Err(format!("`{script}` ended with {code}: {}", String::from_utf8_lossy(&done.stderr)));
@@ -249,4 +256,23 @@ fn carries_over() -> Outcome {
     // What is written now is in the new one alone.
     house.sh(&after, "echo later > ~/later")?;
     Ok(())
+}
+
+fn edited() -> Outcome {
+    let house = House::new()?;
+    let (context, target) = (house.context(), house.target());
+    let before = house.up()?;
+    house.sh(&before, "umask 022; echo mine > ~/kept; echo not > ~/left")?;
+    drop(before);
+    stop(&context, &target, false).map_err(told)?;
+    let old = house.current()?;
+    let wish = Replacement { build: house.request().build_request(), volume: None, remove_old: false };
+    let edit = edit(&context, &wish).map_err(told)?;
+    let script =
+        format!("cp -a {GUEST_OLD_HOME}/kept ~/kept && ! touch {GUEST_OLD_HOME}/x 2>/dev/null && ls ~");
+    same(&house.sh_in(edit.sandbox(), &script)?.as_str(), &"kept")?;
+    let replaced = edit.commit().map_err(told)?;
+    same(&(&replaced.old, &house.current()?), &(&old, &replaced.new))?;
+    let after = house.up()?;
+    same(&house.sh(&after, "cat ~/kept; ls ~; stat -c %U ~/kept")?.as_str(), &"mine\nkept\ndev")
 }

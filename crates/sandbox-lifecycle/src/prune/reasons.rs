@@ -35,8 +35,11 @@ impl<'a> Reasons<'a> {
         } else {
             let rest = u64::try_from(snapshot.taken.saturating_sub(sandbox.updated)).unwrap_or(0);
             let whole = if rest >= 86_400 { rest - rest % 86_400 } else { rest - rest % 60 };
-            let ago = format_duration(Duration::from_secs(whole));
-            format!("it was used {ago} ago, less than {}", format_duration(self.older_than))
+            let ago = match whole {
+                0 => "less than a minute".into(),
+                whole => format_duration(Duration::from_secs(whole)),
+            };
+            format!("it was used {ago} ago; it goes after {}", format_duration(self.older_than))
         })
     }
 

@@ -60,29 +60,30 @@ pub fn of(layout: &Layout, path: &Path) -> (Category, String) {
     let inside = path.strip_prefix(&layout.state).unwrap_or(path);
     match (log, part(inside, 0), part(inside, 1)) {
         (true, Some(checkout), Some(agent)) => (Category::Logs, format!("{checkout}-{agent}")),
-        (_, first, _) => (Category::Records, first.unwrap_or("state").into()),
+        (_, first, _) => (Category::Records, first.unwrap_or("folders").into()),
     }
 }
 
 fn of_data(inside: &Path, log: bool) -> (Category, String) {
-    let name = |at: usize, fallback: &str| part(inside, at).unwrap_or(fallback).to_string();
+    // A folder of many things is none of them.
+    let own = |category: Category, at: usize| match part(inside, at) {
+        Some(name) => (category, name.strip_suffix(".ext4").unwrap_or(name).to_string()),
+        None => (Category::Records, "folders".into()),
+    };
     match (part(inside, 0), part(inside, 1)) {
-        (Some("volumes"), file) => {
-            let file = file.unwrap_or("volumes");
-            (Category::HomeVolumes, file.strip_suffix(".ext4").unwrap_or(file).into())
-        }
-        (Some("qemu"), Some("images")) => (Category::BaseImages, name(2, "images")),
+        (Some("volumes"), _) => own(Category::HomeVolumes, 1),
+        (Some("qemu"), Some("images")) => own(Category::BaseImages, 2),
         (Some("qemu" | "msb"), Some("sandboxes")) => {
-            let category = if log { Category::Logs } else { Category::PrivateDisks };
-            (category, name(2, "sandboxes"))
+            own(if log { Category::Logs } else { Category::PrivateDisks }, 2)
         }
-        (Some("qemu"), Some("boot")) => (Category::Kernels, name(2, "boot")),
-        (Some("msb"), Some("cache" | "images" | "layers" | "fsmeta" | "vmdk")) => {
-            (Category::BaseImages, format!("msb/{}", name(1, "images")))
+        (Some("qemu"), Some("boot")) => own(Category::Kernels, 2),
+        (Some("msb"), Some(kind @ ("cache" | "images" | "layers" | "fsmeta" | "vmdk"))) => {
+            (Category::BaseImages, format!("msb/{kind}"))
         }
-        (Some("msb"), _) => (Category::Runtime, name(1, "msb")),
-        (Some("engine"), _) => (Category::EngineImages, name(1, "engine")),
-        (first, _) => (Category::Records, first.unwrap_or("data").into()),
+        (Some("msb"), _) => own(Category::Runtime, 1),
+        (Some("engine"), _) => own(Category::EngineImages, 1),
+        (Some(first), _) => (Category::Records, first.into()),
+        (None, _) => (Category::Records, "folders".into()),
     }
 }
 
@@ -114,7 +115,10 @@ mod tests {
             ("/d/agents-sandbox/msb/0.7.0/bin/msb", Category::Runtime, "0.7.0"),
             ("/d/agents-sandbox/msb/sandboxes/p-pi/disk", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/engine/storage/x", Category::EngineImages, "storage"),
-            ("/d/agents-sandbox", Category::Records, "data"),
+            ("/d/agents-sandbox", Category::Records, "folders"),
+            ("/d/agents-sandbox/volumes", Category::Records, "folders"),
+            ("/d/agents-sandbox/qemu/sandboxes", Category::Records, "folders"),
+            ("/s/agents-sandbox", Category::Records, "folders"),
             ("/k/agents-sandbox/x/y", Category::Caches, "x"),
             ("/s/agents-sandbox/p/pi/keeper.log", Category::Logs, "p-pi"),
             ("/s/agents-sandbox/p/pi/state.yaml", Category::Records, "p"),
