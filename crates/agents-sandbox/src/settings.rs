@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use sandbox_config::{Flags, HomeFile, Inputs, Loaded, Origin, ProjectLayer, Settings, load};
+use sandbox_config::{Flags, HomeFile, Inputs, Loaded, Mount, Origin, ProjectLayer, Settings, Value, load};
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
 };
-use sandbox_model::{NetworkPolicy, Resources};
+use sandbox_model::{ExtraMount, Resources};
 
 use crate::app::App;
 use crate::approval::Reviewed;
@@ -43,7 +43,8 @@ impl Meant {
                 .collect(),
             flags: Flags { yes: app.typed_yes(), ..flags },
         };
-        let Loaded { settings, warnings, project: layer } = load(&inputs)?;
+        let Loaded { mut settings, warnings, project: layer } = load(&inputs)?;
+        settings.default_provider(sandbox_agents::profile(settings.agent.value).provider);
         app.adopt(&settings);
         for warning in warnings {
             app.console.warning(&warning);
@@ -72,7 +73,7 @@ impl Meant {
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox(reviewed),
+            settings: self.sandbox(reviewed)?,
             provision: self.provision(),
             image: build.image,
             rebuild: build.rebuild,
@@ -119,13 +120,13 @@ impl Meant {
         }
     }
 
-    fn sandbox(&self, reviewed: &Reviewed) -> SandboxSettings {
+    fn sandbox(&self, reviewed: &Reviewed) -> Result<SandboxSettings, CommandError> {
         let settings = &self.settings;
         let cpus = match settings.cpus.value {
             0 => available_parallelism().map_or(1, NonZero::get),
             count => usize::from(count),
         };
-        SandboxSettings {
+        Ok(SandboxSettings {
             resources: Resources {
                 cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
                 memory: settings.memory.value,
@@ -133,18 +134,28 @@ impl Meant {
             disk_size: settings.disk_size.value,
             tmp_size: settings.tmp_size.value,
             workspace_quota: settings.workspace_quota.value,
-            network: NetworkPolicy {
-                profile: settings.network_profile.value,
-                egress_allow: settings.network_egress_allow.value.clone(),
-                egress_deny: settings.network_egress_deny.value.clone(),
-                dns_servers: settings.network_dns_servers.value.clone(),
-            },
+            network: settings.network_policy(),
+            mounts: mounts(settings)?,
+            ports: settings.port_forwards(),
             env: reviewed.env().clone(),
             auto_stop_timeout: settings.auto_stop_timeout.value,
             auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions.value,
             auto_stop_max_session_retries: settings.auto_stop_max_session_retries.value,
-        }
+        })
     }
+}
+
+/// The folders as they are now: a link in a source is followed once, here.
+fn mounts(settings: &Settings) -> Result<Vec<ExtraMount>, CommandError> {
+    let resolve = |(target, mount): (&String, &Value<Mount>)| {
+        let source = mount.value.resolve().map_err(|error| {
+            let source = mount.value.source.display();
+            CommandError::new(format!("{source}, which is mounted at {target}, cannot be used: {error}"))
+                .hint(format!("it is asked for by {}; a mount is a folder that exists", mount.origin))
+        })?;
+        Ok(ExtraMount { target: target.clone(), source, readonly: mount.value.readonly })
+    };
+    settings.mounts.iter().map(resolve).collect()
 }
 
 fn image(settings: &Settings, reviewed: &Reviewed) -> Result<ImageSettings, CommandError> {

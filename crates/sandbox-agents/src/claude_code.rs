@@ -14,6 +14,12 @@ pub static PROFILE: Profile = Profile {
     image_env: &[("DISABLE_AUTOUPDATER", "1")],
     offline_env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")],
     emulation_env: &[],
+    provider: &[
+        "api.anthropic.com:443",
+        "claude.ai:443",
+        "console.anthropic.com:443",
+        "platform.claude.com:443",
+    ],
     config: ConfigFiles {
         host_dir: "claude",
         snippet_prefix: "settings",

@@ -25,6 +25,13 @@ pub static PROFILE: Profile = Profile {
     ],
     // The upper tiers of JavaScriptCore's compiler cost more than they give under emulation.
     emulation_env: &[("BUN_JSC_useDFGJIT", "0"), ("BUN_JSC_useFTLJIT", "0")],
+    provider: &[
+        "opencode.ai:443",
+        "api.anthropic.com:443",
+        "api.openai.com:443",
+        "generativelanguage.googleapis.com:443",
+        "openrouter.ai:443",
+    ],
     config: ConfigFiles {
         host_dir: "opencode",
         snippet_prefix: "opencode",

@@ -14,6 +14,13 @@ pub static PROFILE: Profile = Profile {
     image_env: &[("OPENCODE_DISABLE_AUTOUPDATE", "true")],
     offline_env: &[("OPENCODE_DISABLE_MODELS_FETCH", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
     emulation_env: &[("BUN_JSC_useDFGJIT", "0"), ("BUN_JSC_useFTLJIT", "0")],
+    provider: &[
+        "opencode.ai:443",
+        "api.anthropic.com:443",
+        "api.openai.com:443",
+        "generativelanguage.googleapis.com:443",
+        "openrouter.ai:443",
+    ],
     config: ConfigFiles {
         // Shared with the first opencode, on the host and in the guest.
         host_dir: crate::opencode::PROFILE.config.host_dir,

@@ -14,6 +14,12 @@ pub static PROFILE: Profile = Profile {
     image_env: &[("PI_SKIP_VERSION_CHECK", "1")],
     offline_env: &[("PI_OFFLINE", "1")],
     emulation_env: &[],
+    provider: &[
+        "api.anthropic.com:443",
+        "api.openai.com:443",
+        "generativelanguage.googleapis.com:443",
+        "openrouter.ai:443",
+    ],
     config: ConfigFiles {
         host_dir: "pi",
         snippet_prefix: "settings",

@@ -18,6 +18,9 @@ pub struct Profile {
     pub offline_env: &'static [(&'static str, &'static str)],
     /// Environment where the machine is emulated in software.
     pub emulation_env: &'static [(&'static str, &'static str)],
+    /// Where it reaches the model providers that it knows without configuration: destinations for the
+    /// network policy.
+    pub provider: &'static [&'static str],
     pub config: ConfigFiles,
     /// What the user has for this agent on the host.
     pub own: OwnFiles,

@@ -22,6 +22,8 @@ pub struct Flags {
     pub network: Option<String>,
     /// One item for each time the flag was given; each may be a list with commas.
     pub dns: Vec<String>,
+    /// Like `dns`.
+    pub publish: Vec<String>,
     pub docker: Option<bool>,
     /// The old name of `docker`.
     pub dind: Option<bool>,
@@ -48,6 +50,7 @@ impl Flags {
             ("workspace-quota", self.workspace_quota.clone()),
             ("network.profile", self.network.clone()),
             ("network.dns-servers", (!self.dns.is_empty()).then(|| self.dns.join(","))),
+            ("ports", (!self.publish.is_empty()).then(|| self.publish.join(","))),
             ("manual-prune-age", self.older_than.clone()),
             ("upgrade.source", self.upgrade_source.clone()),
             (DIND, bool(self.dind)),
@@ -64,6 +67,7 @@ pub(crate) fn apply(settings: &mut Settings, flags: &Flags, folders: &Folders) -
     if flags.network.is_some() {
         let origin = Origin::Flag { name: "--network" };
         let none = || Value { value: Vec::new(), origin: origin.clone() };
+        settings.network_provider = none();
         settings.network_egress_allow = none();
         settings.network_egress_deny = none();
         settings.network_dns_servers = none();

@@ -9,6 +9,7 @@
 //! ```
 
 mod base;
+mod edit;
 mod entries;
 mod env_file;
 mod environment;
@@ -37,6 +38,7 @@ mod words;
 mod yaml;
 
 pub use base::ImageBase;
+pub use edit::{Edit, EditError, add_to_list};
 pub use entries::{Entry, entries};
 pub use env_file::{EnvFiles, env_file, env_files};
 pub use environment::PREFIX;

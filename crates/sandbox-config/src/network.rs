@@ -1,45 +1,84 @@
 use std::net::{IpAddr, SocketAddr};
 
-use sandbox_model::NetworkPolicy;
+use sandbox_model::{DESTINATION_FORMS, Destination, InvalidPort, NetworkPolicy, PortForward};
 
 use crate::error::Refusal;
+use crate::origin::Origin;
 use crate::read::{Folders, items_of};
 use crate::settings::Settings;
 use crate::tree::Node;
 
 impl Settings {
-    /// What the sandbox may reach, from the four `network.*` settings.
+    /// What the sandbox may reach, from the `network.*` settings.
     pub fn network_policy(&self) -> NetworkPolicy {
+        let mut egress_allow = self.network_egress_allow.value.clone();
+        for destination in &self.network_provider.value {
+            if !egress_allow.contains(destination) {
+                egress_allow.push(destination.clone());
+            }
+        }
         NetworkPolicy {
             profile: self.network_profile.value,
-            egress_allow: self.network_egress_allow.value.clone(),
+            egress_allow,
             egress_deny: self.network_egress_deny.value.clone(),
             dns_servers: self.network_dns_servers.value.clone(),
         }
     }
 }
 
-/// A list of `host`, CIDRs, addresses, names, `.suffix` or `*`, each optionally with `:port`. Only what
-/// cannot be one of them is refused here; the network's own parser has the last word.
+impl Settings {
+    /// The ports to publish; each was checked when it was read.
+    pub fn port_forwards(&self) -> Vec<PortForward> {
+        self.ports.value.iter().filter_map(|text| text.parse().ok()).collect()
+    }
+
+    /// Fills in what the agent needs to reach its provider, where no layer said otherwise.
+    pub fn default_provider(&mut self, destinations: &[&str]) {
+        if self.network_provider.origin == Origin::Default {
+            self.network_provider.value = destinations.iter().map(ToString::to_string).collect();
+        }
+    }
+}
+
+/// Destinations that are allowed: the guest itself is none.
+pub(crate) fn allowed(node: &Node, folders: &Folders) -> Result<Vec<String>, Refusal> {
+    for (text, span) in items_of(node)? {
+        if text.parse::<Destination>().is_ok_and(|destination| destination.is_guest_itself()) {
+            let message = format!("`{text}` is the guest itself");
+            return Err(Refusal::new(span, message).help("the host's own services are `host`"));
+        }
+    }
+    destinations(node, folders)
+}
+
+/// A list of `host`, CIDRs, addresses, names, `.suffix` or `*`, each optionally with `:port`.
 pub(crate) fn destinations(node: &Node, _: &Folders) -> Result<Vec<String>, Refusal> {
     let mut destinations = Vec::new();
     for (text, span) in items_of(node)? {
-        if text.contains("://") {
-            let refusal = Refusal::new(span, format!("`{text}` is a URL, not a destination"));
-            return Err(refusal.help("write the host alone, such as api.example.com or api.example.com:443"));
+        if text.is_empty() {
+            continue;
         }
-        let plain =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '/' | '*' | '[' | ']');
-        if !text.chars().all(plain) {
-            let refusal = Refusal::new(span, format!("`{text}` is not a destination"));
-            return Err(refusal
-                .help("write host, an address, a CIDR, a name, .suffix or *, and :port where one is meant"));
+        if let Err(error) = text.parse::<Destination>() {
+            return Err(Refusal::new(span, format!("`{text}`: {error}")).help(DESTINATION_FORMS));
         }
-        if !text.is_empty() && !destinations.contains(&text) {
+        if !destinations.contains(&text) {
             destinations.push(text);
         }
     }
     Ok(destinations)
+}
+
+/// A list of ports to publish, as `HOST:GUEST` or `ADDRESS:HOST:GUEST`.
+pub(crate) fn ports(node: &Node, _: &Folders) -> Result<Vec<String>, Refusal> {
+    let mut ports = Vec::new();
+    for (text, span) in items_of(node)? {
+        let port: PortForward =
+            text.parse().map_err(|error: InvalidPort| Refusal::new(span, error.to_string()))?;
+        if !ports.contains(&port.to_string()) {
+            ports.push(port.to_string());
+        }
+    }
+    Ok(ports)
 }
 
 /// A list of resolvers as `address:port`; port 53 is added to a bare address.

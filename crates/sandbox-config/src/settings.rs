@@ -148,12 +148,16 @@ settings! {
     provision_habits: bool = true; "provision-habits", read::boolean, true, None;
     /// The addresses the guest may reach before the lists are looked at.
     network_profile: NetworkProfile = NetworkProfile::None; "network.profile", read::profile, true, Some("--network");
+    /// What the agent needs to reach its model provider; allowed on top of the profile.
+    network_provider: Vec<String> = Vec::new(); "network.provider", network::allowed, false, None;
     /// Destinations that are allowed on top of the profile.
-    network_egress_allow: Vec<String> = Vec::new(); "network.egress-allow", network::destinations, false, None;
+    network_egress_allow: Vec<String> = Vec::new(); "network.egress-allow", network::allowed, false, None;
     /// Destinations that are denied, whatever else allows them.
     network_egress_deny: Vec<String> = Vec::new(); "network.egress-deny", network::destinations, false, None;
     /// Resolvers to ask instead of the host's own.
     network_dns_servers: Vec<String> = Vec::new(); "network.dns-servers", network::resolvers, true, Some("--dns");
+    /// Ports of the host that lead to ports of the guest.
+    ports: Vec<String> = Vec::new(); "ports", network::ports, false, Some("--publish");
     /// What happens to a sandbox that nobody uses.
     auto_stop: AutoStop = AutoStop::Stop; "auto-stop", read::word, true, None;
     /// How long a sandbox stays up after its last client left.

@@ -64,7 +64,9 @@ pub fn widening(project: &ProjectLayer) -> Vec<Widening> {
 fn widens(key: &str, settings: &Settings) -> bool {
     match key {
         "network.profile" => settings.network_profile.value != NetworkProfile::None,
+        "network.provider" => !settings.network_provider.value.is_empty(),
         "network.egress-allow" => !settings.network_egress_allow.value.is_empty(),
+        "ports" => !settings.ports.value.is_empty(),
         "network.dns-servers" => !settings.network_dns_servers.value.is_empty(),
         "docker" => settings.docker.value,
         "provision-host-config" => settings.provision_host_config.value,

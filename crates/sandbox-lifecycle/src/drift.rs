@@ -97,6 +97,9 @@ fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
     ] {
         add(setting, Class::Recreate, false, list(from), list(to));
     }
+    add("mounts", Class::Recreate, false, mounts(have), mounts(want));
+    let ports = |spec: &SandboxSpec| list(&spec.ports.iter().map(ToString::to_string).collect::<Vec<_>>());
+    add("ports", Class::Recreate, false, ports(have), ports(want));
     let (from, to) = variables(&have.env, &want.env);
     add("env", Class::Recreate, false, from, to);
     let (before, after) = (have.resources, want.resources);
@@ -107,6 +110,14 @@ fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
 
 fn volume(spec: &SandboxSpec) -> String {
     spec.home.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn mounts(spec: &SandboxSpec) -> String {
+    let mounts = spec.mounts.iter().map(|mount| {
+        let readonly = if mount.readonly { " (readonly)" } else { "" };
+        format!("{} from {}{readonly}", mount.target, mount.source.display())
+    });
+    list(&mounts.collect::<Vec<_>>())
 }
 
 fn list(words: &[String]) -> String {
@@ -134,7 +145,7 @@ pub fn home_choice_needed(settled: Option<&Digest>, wanted: &Digest, recreates: 
 
 #[cfg(test)]
 mod tests {
-    use sandbox_model::{ByteSize, NetworkProfile};
+    use sandbox_model::{ByteSize, ExtraMount, NetworkProfile};
 
     use super::*;
     use crate::up::spec::tests::example;
@@ -160,6 +171,13 @@ mod tests {
         one(|s| s.tmp = ByteSize::gib(1), Recreate, false, "tmp-size: 2G → 1G");
         one(|s| s.workspace.quota = ByteSize::mib(1), Recreate, false, "workspace-quota: 16G → 1M");
         one(|s| s.workspace.source = "/x".into(), Recreate, false, "workspace: /home/u/myproject → /x");
+        one(|s| s.ports = vec!["8080:80".parse().unwrap()], Recreate, false, "ports: nothing → 8080:80");
+        one(
+            |s| s.mounts = vec![ExtraMount { target: "/d".into(), source: "/s".into(), readonly: true }],
+            Recreate,
+            false,
+            "mounts: nothing → /d from /s (readonly)",
+        );
         one(|s| s.home.path = "/volumes/i.ext4".into(), Recreate, false, "home volume: h → i");
         one(|s| s.network.profile = NetworkProfile::Public, Recreate, false, "network: none → public");
         one(

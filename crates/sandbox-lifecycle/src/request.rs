@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting, ProjectSource};
-use sandbox_model::{AgentName, ByteSize, CheckoutSlug, ImageRef, NetworkPolicy, RepoSlug, Resources};
+use sandbox_model::{
+    AgentName, ByteSize, CheckoutSlug, ExtraMount, ImageRef, NetworkPolicy, PortForward, RepoSlug, Resources,
+};
 
 use crate::Target;
 
@@ -31,6 +33,9 @@ pub struct SandboxSettings {
     pub tmp_size: ByteSize,
     pub workspace_quota: ByteSize,
     pub network: NetworkPolicy,
+    /// Beside the checkout.
+    pub mounts: Vec<ExtraMount>,
+    pub ports: Vec<PortForward>,
     /// On top of the image's environment.
     pub env: BTreeMap<String, String>,
     pub auto_stop_timeout: Duration,

@@ -3,11 +3,13 @@
 
 mod activity;
 mod agent;
+mod destination;
 mod digest;
 mod duration;
 mod exec;
 mod names;
 mod network;
+mod port;
 mod recipe;
 mod size;
 mod slug;
@@ -16,15 +18,17 @@ mod status;
 
 pub use activity::{Activity, ActivityError, NoSessions, Session, SessionKind};
 pub use agent::{AgentName, UnknownAgent};
+pub use destination::{DESTINATION_FORMS, Destination, HOST_NAMES, InvalidDestination, Target};
 pub use digest::{Digest, InvalidDigest};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use exec::{ExecSpec, ExecUser, ExitStatus, TermSize};
 pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
 pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
+pub use port::{InvalidPort, PortForward};
 pub use recipe::AgentRecipe;
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};
-pub use spec::{HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};
+pub use spec::{ExtraMount, HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};
 pub use status::Status;
 
 /// Where the agent's home is inside every sandbox.

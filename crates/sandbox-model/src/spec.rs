@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteSize, Digest, ImageRef, NetworkPolicy, SandboxName};
+use crate::{ByteSize, Digest, ImageRef, NetworkPolicy, PortForward, SandboxName};
 
 /// Label keys on sandboxes and images; `--label project=…` is short for the first.
 pub mod labels {
@@ -48,6 +48,17 @@ pub struct WorkspaceMount {
     pub guest_gid: u32,
 }
 
+/// A folder of the host in the guest, beside the checkout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraMount {
+    /// Absolute, in the guest.
+    pub target: String,
+    /// Absolute and resolved, on the host.
+    pub source: PathBuf,
+    /// The guest changes nothing in it; whoever has it writable writes as the checkout's owner does.
+    pub readonly: bool,
+}
+
 /// Everything a runtime needs to make one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSpec {
@@ -64,6 +75,11 @@ pub struct SandboxSpec {
     /// On top of the image's own environment.
     pub env: BTreeMap<String, String>,
     pub network: NetworkPolicy,
+    /// By their targets, so that what lies inside another comes after it.
+    #[serde(default)]
+    pub mounts: Vec<ExtraMount>,
+    #[serde(default)]
+    pub ports: Vec<PortForward>,
     pub labels: BTreeMap<String, String>,
     /// The net below the keeper: with no client for this long the runtime stops the sandbox itself.
     pub idle_timeout: Duration,

@@ -2,10 +2,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::IpNetwork;
 
-/// Names in the guest for the host. The first is the engine's own, which its DNS answers too where the
-/// policy lets names of that kind resolve; all of them are in the guest's `/etc/hosts`.
-pub const HOST_NAMES: [&str; 2] = ["host.microsandbox.internal", "host.agents-sandbox.internal"];
-
 /// The last slot. Higher ones would leave `172.16.0.0/16`, and what follows is what Docker takes inside
 /// the guest.
 pub const MAX_SLOT: u16 = 16_383;

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
 
 use crate::compile::{Compiled, compile};
-use crate::denial::{DenialLog, Watch};
 use crate::entry::PolicyError;
+use crate::event_log::EventLog;
 use crate::framing::OversizedFrame;
 pub use crate::rights::RunAs;
+use crate::watch::Watch;
 use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights};
 
 /// What a bridge is started with.
@@ -55,12 +57,15 @@ pub enum BridgeError {
 /// Serves the card of one guest until QEMU closes its end of `guest`; `ready` is called once with what the
 /// guest must be told, when frames are about to flow.
 ///
+/// Each thing that the guest tries becomes an [`Event`](crate::Event) in `events`, one JSON document a line.
+///
 /// Owns the process: it drops rights for good, ends with the thread that spawned it, and leaves the
 /// engine's thread behind, which has no end of its own. Call it once, from a process that has no other threads,
 /// and leave that process afterwards. Its parent must spawn it from a thread that lives as long as the machine.
 pub fn bridge(
     config: &BridgeConfig,
     guest: UnixStream,
+    events: Option<File>,
     ready: impl FnOnce(&BootNetwork),
 ) -> Result<(), BridgeError> {
     rights::drop_rights(config.run_as).map_err(BridgeError::Rights)?;
@@ -70,8 +75,8 @@ pub fn bridge(
     }
     let policy =
         Arc::new(compile(&config.policy, GuestAddresses::of(config.slot), &floor::local_addresses())?);
-    let denials = DenialLog::new(Box::new(std::io::stderr()));
-    log::start(config.log.as_deref(), Arc::clone(&policy), denials.clone());
+    let told = EventLog::new(Box::new(std::io::stderr()), events);
+    log::start(config.log.as_deref(), Arc::clone(&policy), told.clone());
     // Two providers are linked; with none chosen the engine panics at the first use of TLS. An error says
     // that one was chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -89,7 +94,7 @@ pub fn bridge(
     network.start(threads.handle().clone());
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
-    let mut watch = Watch::new(policy, denials);
+    let mut watch = Watch::new(policy, told);
     ready(&boot);
     let outcome = pump::pump(guest, &mut *backend, &mut watch);
     threads.shutdown_timeout(Duration::from_millis(200));

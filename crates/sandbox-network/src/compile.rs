@@ -18,11 +18,11 @@ use microsandbox_network::config::{ConnectionLimit, DnsConfig, InterfaceOverride
 use microsandbox_network::dns::Nameserver;
 use microsandbox_network::policy::{self as engine, Action, Destination, DestinationGroup, Direction, Rule};
 use microsandbox_network::shared::SharedState;
-use sandbox_model::{NetworkPolicy, NetworkProfile};
+use sandbox_model::{HOST_NAMES, NetworkPolicy, NetworkProfile};
 
+use crate::GuestAddresses;
 use crate::entry::{EgressList, Entry, PolicyError, Target};
 use crate::floor::{Closed, floor, is_inside};
-use crate::{GuestAddresses, HOST_NAMES};
 
 /// The most connections of one guest at once, TCP and UDP each: a guest must not eat the host's memory.
 const MAX_CONNECTIONS: usize = 4096;
@@ -32,7 +32,20 @@ const MAX_CONNECTIONS: usize = 4096;
 pub(crate) enum Origin {
     Denied(String),
     Floor(&'static str),
-    Open,
+    Allowed(String),
+    Profile(NetworkProfile),
+    /// Names resolve.
+    Names,
+}
+
+/// What the policy says about one destination, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub action: Action,
+    /// For people.
+    pub rule: String,
+    /// The entry that would open what is denied and may be opened.
+    pub opens: Option<String>,
 }
 
 /// A policy ready for the engine, each rule with its origin.
@@ -40,6 +53,9 @@ pub(crate) enum Origin {
 pub(crate) struct Compiled {
     profile: NetworkProfile,
     rules: Vec<(Rule, Origin)>,
+    /// Each rule alone, with the other action for whatever it does not match: the engine's own evaluation
+    /// says which of them matches first.
+    alone: Vec<engine::NetworkPolicy>,
     nameservers: Vec<Nameserver>,
     addresses: GuestAddresses,
 }
@@ -70,9 +86,11 @@ pub(crate) fn compile(
     local: &[IpAddr],
 ) -> Result<Compiled, PolicyError> {
     let resolver = |entry: &str| entry.parse().map_err(|_| PolicyError::Resolver { entry: entry.into() });
+    let rules = rules(policy, addresses.gateways(), local)?;
     Ok(Compiled {
         profile: policy.profile,
-        rules: rules(policy, addresses.gateways(), local)?,
+        alone: rules.iter().map(|(rule, _)| alone(rule)).collect(),
+        rules,
         nameservers: entries(&policy.dns_servers).map(resolver).collect::<Result<_, _>>()?,
         addresses,
     })
@@ -97,7 +115,7 @@ pub(crate) fn rules(
     }
     if policy.profile != NetworkProfile::None || allowed.iter().any(|(entry, _)| entry.target == Target::Any)
     {
-        rules.rules.push((Rule::allow_dns(), Origin::Open));
+        rules.rules.push((Rule::allow_dns(), Origin::Names));
     }
     for (entry, text) in denied.iter().filter(|(entry, _)| !before_names(entry)) {
         rules.push(entry, Action::Deny, &Origin::Denied(text.clone()));
@@ -107,17 +125,18 @@ pub(crate) fn rules(
         Target::Net(net) => is_inside(&floor, net),
         Target::Name(_) | Target::Suffix(_) | Target::Any => false,
     };
-    for (entry, _) in allowed.iter().filter(|(entry, _)| above_floor(entry)) {
-        rules.push(entry, Action::Allow, &Origin::Open);
+    for (entry, text) in allowed.iter().filter(|(entry, _)| above_floor(entry)) {
+        rules.push(entry, Action::Allow, &Origin::Allowed(text.clone()));
     }
     if policy.profile == NetworkProfile::Host {
-        rules.push(&Entry { target: Target::Host, port: None }, Action::Allow, &Origin::Open);
+        let host = Entry { target: Target::Host, port: None };
+        rules.push(&host, Action::Allow, &Origin::Profile(policy.profile));
     }
     for Closed { net, what } in &floor {
         rules.rule(Destination::Cidr(*net), Vec::new(), Action::Deny, &Origin::Floor(what));
     }
-    for (entry, _) in allowed.iter().filter(|(entry, _)| !above_floor(entry)) {
-        rules.push(entry, Action::Allow, &Origin::Open);
+    for (entry, text) in allowed.iter().filter(|(entry, _)| !above_floor(entry)) {
+        rules.push(entry, Action::Allow, &Origin::Allowed(text.clone()));
     }
     let class = match policy.profile {
         NetworkProfile::None | NetworkProfile::Host => None,
@@ -125,9 +144,18 @@ pub(crate) fn rules(
         NetworkProfile::Public => Some(DestinationGroup::Public),
     };
     if let Some(group) = class {
-        rules.rule(Destination::Group(group), Vec::new(), Action::Allow, &Origin::Open);
+        let origin = Origin::Profile(policy.profile);
+        rules.rule(Destination::Group(group), Vec::new(), Action::Allow, &origin);
     }
     Ok(rules.rules)
+}
+
+fn alone(rule: &Rule) -> engine::NetworkPolicy {
+    engine::NetworkPolicy {
+        default_egress: if rule.action == Action::Allow { Action::Deny } else { Action::Allow },
+        default_ingress: Action::Allow,
+        rules: vec![rule.clone()],
+    }
 }
 
 struct Rules {
@@ -166,15 +194,11 @@ impl Rules {
 
 impl Compiled {
     pub fn engine_policy(&self) -> engine::NetworkPolicy {
-        self.prefix(self.rules.len(), Action::Deny)
-    }
-
-    fn prefix(&self, count: usize, otherwise: Action) -> engine::NetworkPolicy {
         engine::NetworkPolicy {
-            default_egress: otherwise,
+            default_egress: Action::Deny,
             // Only published ports let anyone in, and publishing is the user's own setting.
             default_ingress: Action::Allow,
-            rules: self.rules[..count].iter().map(|(rule, _)| rule.clone()).collect(),
+            rules: self.rules.iter().map(|(rule, _)| rule.clone()).collect(),
         }
     }
 
@@ -204,64 +228,56 @@ impl Compiled {
         state
     }
 
-    /// Why a first packet to `to` is denied; `None` when it is not, or when only a name that was
-    /// resolved meanwhile could tell.
-    pub fn why_denied(
+    /// What happens to a first packet to `to`, which the guest knows by `name`. `state` knows what names
+    /// resolved to.
+    pub fn decide(
         &self,
         to: SocketAddr,
         protocol: engine::Protocol,
         state: &SharedState,
-    ) -> Option<String> {
-        if self.engine_policy().evaluate_egress(to, protocol, state) == Action::Allow {
-            return None;
-        }
-        let named =
-            |rule: &Rule| matches!(rule.destination, Destination::Domain(_) | Destination::DomainSuffix(_));
-        let first_name = self.rules.iter().position(|(rule, _)| named(rule) && rule.action == Action::Allow);
-        let denies = |count: &usize| {
-            self.prefix(*count, Action::Allow).evaluate_egress(to, protocol, state) == Action::Deny
-        };
-        match (1..=self.rules.len()).find(denies) {
-            Some(count) if first_name.is_none_or(|first| count <= first) => {
-                Some(self.reason(&self.rules[count - 1].1, || self.entry_for(to)))
-            }
-            None if first_name.is_none() => Some(self.reason(&Origin::Open, || self.entry_for(to))),
-            _ => None,
-        }
+        name: Option<&str>,
+    ) -> Decision {
+        self.first(|policy| policy.evaluate_egress(to, protocol, state), || self.entry_for(to, name))
     }
 
-    /// Why this name does not resolve; `None` when the policy lets it.
-    pub fn why_unresolved(&self, name: &str) -> Option<String> {
+    /// Whether a name resolves.
+    pub fn decide_name(&self, name: &str) -> Option<Decision> {
         let domain: engine::DomainName = name.parse().ok()?;
-        let action =
-            |policy: engine::NetworkPolicy| policy.evaluate_dns_query(&domain, engine::Protocol::Udp, 53);
-        if action(self.engine_policy()) == Action::Allow {
-            return None;
-        }
-        let denying =
-            (1..=self.rules.len()).find(|count| action(self.prefix(*count, Action::Allow)) == Action::Deny);
-        let origin = denying.map_or(&Origin::Open, |count| &self.rules[count - 1].1);
-        Some(self.reason(origin, || domain.as_str().to_string()))
+        let evaluate =
+            |policy: &engine::NetworkPolicy| policy.evaluate_dns_query(&domain, engine::Protocol::Udp, 53);
+        Some(self.first(evaluate, || domain.as_str().to_string()))
     }
 
-    fn entry_for(&self, to: SocketAddr) -> String {
+    /// The first rule that matches decides.
+    fn first(
+        &self,
+        evaluate: impl Fn(&engine::NetworkPolicy) -> Action,
+        entry: impl FnOnce() -> String,
+    ) -> Decision {
+        let mut rules = self.rules.iter().zip(&self.alone);
+        let Some(((Rule { action, .. }, origin), _)) =
+            rules.find(|((rule, _), alone)| evaluate(alone) == rule.action)
+        else {
+            let rule = format!("outside of profile {}", self.profile);
+            return Decision { action: Action::Deny, rule, opens: Some(entry()) };
+        };
+        let (rule, opens) = match origin {
+            Origin::Denied(text) => (format!("egress-deny has `{text}`"), None),
+            Origin::Floor(what) => ((*what).to_string(), Some(entry())),
+            Origin::Allowed(text) => (format!("egress-allow has `{text}`"), None),
+            Origin::Profile(profile) => (format!("profile {profile}"), None),
+            Origin::Names => ("names resolve".into(), None),
+        };
+        Decision { action: *action, rule, opens }
+    }
+
+    fn entry_for(&self, to: SocketAddr, name: Option<&str>) -> String {
         let ip = to.ip().to_canonical();
         let gateways = self.addresses.gateways();
         if ip.is_loopback() || ip.is_unspecified() || gateways.iter().any(|gateway| gateway.ip() == ip) {
             return format!("host:{}", to.port());
         }
-        to.to_string()
-    }
-
-    fn reason(&self, origin: &Origin, entry: impl FnOnce() -> String) -> String {
-        match origin {
-            Origin::Denied(text) => format!("egress-deny has `{text}`"),
-            Origin::Floor(what) => format!("{what}; egress-allow: [\"{}\"] would open it", entry()),
-            Origin::Open => {
-                let profile = self.profile;
-                format!("outside of profile {profile}; egress-allow: [\"{}\"] would open it", entry())
-            }
-        }
+        name.map_or_else(|| to.to_string(), |name| format!("{name}:{}", to.port()))
     }
 
     /// Lines for the guest's `/etc/hosts`.

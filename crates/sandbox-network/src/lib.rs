@@ -10,10 +10,12 @@
 //! the policy, and makes a connection of its own. Nothing of the host's network is shared with the guest.
 
 mod addresses;
+mod answers;
 mod bridge;
 mod compile;
-mod denial;
 mod entry;
+mod event;
+mod event_log;
 mod floor;
 mod framing;
 mod log;
@@ -21,9 +23,11 @@ mod pump;
 mod rights;
 mod tokens;
 mod wake;
+mod watch;
 
-pub use addresses::{GuestAddresses, HOST_NAMES, MAX_SLOT};
+pub use addresses::{GuestAddresses, MAX_SLOT};
 pub use bridge::{BridgeConfig, BridgeError, RunAs, bridge};
 pub use compile::{check, needs_card};
 pub use entry::{EgressList, PolicyError};
+pub use event::{Event, EventKind, Verdict};
 pub use tokens::rule_tokens;

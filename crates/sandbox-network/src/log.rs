@@ -1,70 +1,161 @@
-//! The engine's log: warnings as they are, denied names as denials.
+//! The engine's log: warnings as they are, refusals as events.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use microsandbox_network::policy::Action;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
+use tracing::{Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, filter::Targets};
 
-use crate::compile::Compiled;
-use crate::denial::DenialLog;
+use crate::compile::{Compiled, Decision};
+use crate::event::{Event, EventKind, Verdict, now};
+use crate::event_log::EventLog;
 
-const ENGINE_DNS: &str = "microsandbox_network::engine::dns";
-/// The engine's words; a case of the bridge's tests fails when they change.
+/// Where the engine says what it refuses.
+const TARGETS: [&str; 5] = [
+    "microsandbox_network::engine::dns",
+    "microsandbox_network::engine::tcp",
+    "microsandbox_network::engine::tls",
+    "microsandbox_network::engine::icmp",
+    "microsandbox_network::engine::secrets",
+];
+/// The engine's words; cases of the bridge's tests fail when they change.
 const DENIED: &str = "DNS query denied by network policy";
 const REBOUND: &str = "DNS rebind protection: response contains private IP";
 const OTHER_RESOLVER: &str = "DNS resolver denied by network policy";
+const OTHER_NAME: [&str; 3] = [
+    "TCP egress denied by domain policy",
+    "TLS egress denied by domain policy",
+    "TLS egress denied by default policy",
+];
+const PING: [&str; 2] = ["ICMP echo denied by policy", "ICMPv6 echo denied by policy"];
+const GATEWAY_PING: &str = "gateway ICMP echo denied by policy";
+const SECRET: &str = "secret violation: ";
 
 /// Sends this process's log to stderr. `level` is a filter of the `tracing` family; the default is `warn`.
 /// In a process that already has a log, that one stays.
-pub(crate) fn start(level: Option<&str>, policy: Arc<Compiled>, denials: DenialLog) {
+pub(crate) fn start(level: Option<&str>, policy: Arc<Compiled>, events: EventLog) {
     let filter = EnvFilter::try_new(level.unwrap_or("warn")).unwrap_or_else(|_| EnvFilter::new("warn"));
     let lines =
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_filter(filter);
-    let names = DeniedNames { policy, denials }
-        .with_filter(Targets::new().with_target(ENGINE_DNS, tracing::Level::DEBUG));
-    let _ = tracing_subscriber::registry().with(lines).with(names).try_init();
+    let targets = Targets::new().with_targets(TARGETS.map(|target| (target, Level::DEBUG)));
+    let refusals = Refusals { policy, events }.with_filter(targets);
+    let _ = tracing_subscriber::registry().with(lines).with(refusals).try_init();
 }
 
-struct DeniedNames {
+struct Refusals {
     policy: Arc<Compiled>,
-    denials: DenialLog,
+    events: EventLog,
 }
 
-impl<S: Subscriber> Layer<S> for DeniedNames {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+impl<S: Subscriber> Layer<S> for Refusals {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
-        let reason = match words.message.as_str() {
-            DENIED => self.policy.why_unresolved(&words.domain).unwrap_or_else(|| "by the policy".into()),
-            REBOUND => "it resolves to an address that no entry without a port allows".into(),
-            OTHER_RESOLVER => "the guest asked a resolver that the policy closes".into(),
-            _ => return,
+        if let Some(event) = self.refusal(words) {
+            self.events.report(&event);
+        }
+    }
+}
+
+impl Refusals {
+    fn refusal(&self, words: Words) -> Option<Event> {
+        let event = |kind, name: Option<String>, rule: &str, opens| Event {
+            at: now(),
+            verdict: Verdict::Denied,
+            kind,
+            name,
+            address: words.address.clone(),
+            rule: rule.into(),
+            opens,
         };
-        self.denials.report(&format!("name {}", words.domain), &reason);
+        let message = words.message.as_str();
+        match message {
+            DENIED => match self.policy.decide_name(&words.name) {
+                Some(Decision { action: Action::Deny, rule, opens }) => {
+                    Some(event(EventKind::Name, Some(words.name), &rule, opens))
+                }
+                _ => Some(event(EventKind::Name, Some(words.name), "by the policy", None)),
+            },
+            REBOUND => {
+                let rule = "it resolves to an address that no entry without a port allows";
+                Some(event(EventKind::Name, Some(words.name), rule, None))
+            }
+            OTHER_RESOLVER => {
+                let rule = "the guest asked a resolver that the policy closes";
+                Some(event(EventKind::Name, Some(words.name), rule, None))
+            }
+            GATEWAY_PING => Some(event(EventKind::Ping, None, "the host", Some("host".into()))),
+            _ if PING.contains(&message) => {
+                let opens = words.address.as_deref().and_then(|text| text.parse::<IpAddr>().ok());
+                let opens = opens.map(|address| address.to_string());
+                Some(event(EventKind::Ping, None, "no entry without a port allows it", opens))
+            }
+            _ if OTHER_NAME.contains(&message) => Some(self.other_name(&words, &event)),
+            _ if message.starts_with(SECRET) => {
+                let rule = format!("the secret {} may not go there", words.secret);
+                Some(event(EventKind::Secret, Some(words.name), &rule, None))
+            }
+            _ => None,
+        }
+    }
+
+    /// A connection whose first bytes name a host that may not be reached there.
+    fn other_name(
+        &self,
+        words: &Words,
+        event: &impl Fn(EventKind, Option<String>, &str, Option<String>) -> Event,
+    ) -> Event {
+        let port =
+            words.address.as_deref().and_then(|text| text.parse::<SocketAddr>().ok()).map(|to| to.port());
+        // Without a name in it the connection was refused for its address.
+        let name =
+            Some(words.name.clone()).filter(|name| !name.is_empty() && name.parse::<IpAddr>().is_err());
+        let opens = match (&name, port) {
+            (Some(name), Some(port)) => Some(format!("{name}:{port}")),
+            _ => words.address.clone(),
+        };
+        let denied = name.as_deref().and_then(|name| self.policy.decide_name(name));
+        match denied {
+            Some(Decision { action: Action::Deny, rule, opens: None }) => {
+                event(EventKind::Tls, name, &rule, None)
+            }
+            _ => event(EventKind::Tls, name, "no entry allows this name at this address and port", opens),
+        }
     }
 }
 
 #[derive(Default)]
 struct Words {
     message: String,
-    domain: String,
+    /// Of the host that was asked for.
+    name: String,
+    address: Option<String>,
+    secret: String,
+}
+
+impl Words {
+    fn take(&mut self, field: &str, text: String) {
+        match field {
+            "message" => self.message = text,
+            "domain" | "sni" => self.name = text,
+            "host" if self.name.is_empty() => self.name = text,
+            "dst" | "guest_dst" => self.address = Some(text),
+            "secret_env_var" => self.secret = text,
+            _ => {}
+        }
+    }
 }
 
 impl Visit for Words {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "domain" {
-            self.domain = value.into();
-        }
+        self.take(field.name(), value.into());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        match field.name() {
-            "message" => self.message = format!("{value:?}"),
-            "domain" => self.domain = format!("{value:?}"),
-            _ => {}
-        }
+        self.take(field.name(), format!("{value:?}"));
     }
 }

@@ -7,9 +7,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::bridge::BridgeError;
-use crate::denial::Watch;
 use crate::framing::{Deframer, MAX_FRAME, PREFIX, append_frame};
 use crate::wake::wake_fd;
+use crate::watch::Watch;
 
 /// What the engine's interface puts before a frame: a virtio-net header, all zero.
 const ENGINE_HEADER: usize = 12;
@@ -48,7 +48,7 @@ pub(crate) fn pump(
             }
         }
         if outward.is_empty() {
-            outward.drain(backend);
+            outward.drain(backend, watch);
         }
         match outward.send(&mut guest) {
             Ok(()) => {}
@@ -112,13 +112,14 @@ impl Outward {
         self.sent == self.bytes.len()
     }
 
-    fn drain(&mut self, backend: &mut (dyn NetBackend + Send)) {
+    fn drain(&mut self, backend: &mut (dyn NetBackend + Send), watch: &mut Watch) {
         self.bytes.clear();
         self.sent = 0;
         self.engine_has_more = false;
         while let Ok(count) = backend.read_frame(&mut self.frame).inspect_err(|error| {
             debug_assert!(matches!(error, ReadError::NothingRead), "the engine only says when it is empty");
         }) {
+            watch.guest_receives(&self.frame[ENGINE_HEADER..count]);
             append_frame(&mut self.bytes, &self.frame[ENGINE_HEADER..count]);
             if self.bytes.len() >= HIGH_WATER {
                 self.engine_has_more = true;

@@ -1,5 +1,6 @@
 //! Command lines of `msb` 0.7.11. Pure.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,16 +88,32 @@ pub fn create(
     );
     add("--mount-dir", format!("{}:{GUEST_PROGRAMS}:ro", mountable(guest_programs)?));
     add("--mount-disk", format!("{}:{GUEST_HOME}:format=raw,fstype=ext4", mountable(&spec.home.path)?));
+    for mount in &spec.mounts {
+        let (source, target) = (mountable(&mount.source)?, mountable(Path::new(&mount.target))?);
+        let options = if mount.readonly {
+            "ro".to_string()
+        } else {
+            let (quota, uid, gid) = (mib(workspace.quota), workspace.guest_uid, workspace.guest_gid);
+            format!("quota={quota},uid={uid},gid={gid},stat-virt=relaxed,host-perms=mirror")
+        };
+        add("--mount-dir", format!("{source}:{target}:{options}"));
+    }
+    for port in &spec.ports {
+        // Its command line takes one address each; loopback is that of IPv4.
+        let bind = port.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        add("-p", format!("{}:{}", SocketAddr::new(bind, port.host), port.guest));
+    }
     add("--idle-timeout", format!("{}s", seconds(spec.idle_timeout).max(1)));
     for (key, value) in &spec.labels {
         add("--label", format!("{key}={value}"));
     }
     match rules {
-        None => line.push("--no-net".into()),
-        Some(rules) => {
+        // A published port is a way in through the card: one that leads nowhere else.
+        None if spec.ports.is_empty() => line.push("--no-net".into()),
+        rules => {
             line.extend(words(&["--net-default-egress", "deny", "--net-default-ingress", "allow"]));
             line.extend(words(&["--net-ipv4-pool", ADDRESS_POOLS[0], "--net-ipv6-pool", ADDRESS_POOLS[1]]));
-            for rule in rules {
+            for rule in rules.unwrap_or_default() {
                 line.extend(["--net-rule".to_string(), rule.clone()]);
             }
             for server in &spec.network.dns_servers {
@@ -229,6 +246,8 @@ mod tests {
             env: BTreeMap::from([("TOKEN".into(), "secret".into())]),
             network: NetworkPolicy { dns_servers: vec!["192.0.2.1:53".into()], ..NetworkPolicy::default() },
             labels: BTreeMap::from([("org.agents-sandbox.project".into(), "shop".into())]),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             idle_timeout: Duration::from_millis(90_500),
         }
     }

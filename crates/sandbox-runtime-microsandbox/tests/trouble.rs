@@ -89,6 +89,8 @@ impl Fixture {
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
             labels: BTreeMap::new(),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             idle_timeout: Duration::from_mins(5),
         }
     }

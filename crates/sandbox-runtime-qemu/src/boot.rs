@@ -13,7 +13,7 @@ use sandbox_wire::MachineRequest;
 use crate::error::from_state;
 use crate::files::MachineFiles;
 use crate::images::ImageStore;
-use crate::machine::{MachineConfig, StartReport, tail};
+use crate::machine::{MachineConfig, StartReport, most_mounts, tail};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
 use crate::{accel, client, initrd};
@@ -84,6 +84,15 @@ pub fn check_spec(spec: &SandboxSpec) -> Result<(), RuntimeError> {
             return Err(RuntimeError::BadRecord { path: path.clone(), problem });
         }
     }
+    if let Some(mount) = spec.mounts.iter().find(|mount| !mount.source.is_dir()) {
+        let problem = format!("the folder that is mounted at {} is not there", mount.target);
+        return Err(RuntimeError::BadRecord { path: mount.source.clone(), problem });
+    }
+    if spec.mounts.len() > most_mounts(sandbox_network::needs_card(&spec.network)) {
+        return Err(RuntimeError::Unsupported(
+            "a QEMU machine has room for two mounts beside the checkout, and for a third without a network",
+        ));
+    }
     Ok(())
 }
 
@@ -92,10 +101,12 @@ fn run_machine(
     files: &MachineFiles,
     config: &MachineConfig,
 ) -> Result<Option<StartReport>, RuntimeError> {
-    let log = files.machine_log();
-    if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
-        fs::rename(&log, log.with_extension("log.1"))?;
+    for log in [files.machine_log(), files.network_log()] {
+        if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
+            fs::rename(&log, log.with_extension("log.1"))?;
+        }
     }
+    let log = files.machine_log();
     let log = fs::OpenOptions::new().create(true).append(true).open(&log)?;
     let mut child = Command::new(&options.program)
         .arg("internal")

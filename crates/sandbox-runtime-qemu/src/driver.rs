@@ -1,5 +1,5 @@
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fs_err as fs;
@@ -265,6 +265,11 @@ impl Runtime for QemuRuntime {
             LogFile { name: "console", path: files.console_log() },
             LogFile { name: "machine", path: files.machine_log() },
         ])
+    }
+
+    fn network_log(&self, name: &SandboxName) -> Result<Option<PathBuf>> {
+        let (files, _) = self.existing(name)?;
+        Ok(Some(files.network_log()))
     }
 
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {

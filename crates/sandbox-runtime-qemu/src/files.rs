@@ -38,12 +38,22 @@ impl MachineFiles {
         self.dir.join("share.sock")
     }
 
+    /// Of the mount with this number.
+    pub fn mount_socket(&self, number: usize) -> PathBuf {
+        self.dir.join(crate::machine::mount_socket(number))
+    }
+
     pub fn machine_log(&self) -> PathBuf {
         self.dir.join("machine.log")
     }
 
     pub fn console_log(&self) -> PathBuf {
         self.dir.join("console.log")
+    }
+
+    /// What the guest tried to reach: a JSON document a line.
+    pub fn network_log(&self) -> PathBuf {
+        self.dir.join("network.log")
     }
 
     /// Why the last machine did not end well.

@@ -202,6 +202,12 @@ pub trait Runtime: Send + Sync {
 
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>>;
 
+    /// Where events of the sandbox's network are written, one JSON document a line; `None` where the driver
+    /// keeps no record. There need be no file yet.
+    fn network_log(&self, _name: &SandboxName) -> Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
     /// Bytes on disk of one sandbox (root disk, logs), without home and image.
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize>;
 }

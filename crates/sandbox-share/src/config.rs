@@ -11,6 +11,9 @@ pub struct ShareConfig {
     pub dir: PathBuf,
     /// Bytes the guest may add on top of what is there while this server runs; 0 is no limit.
     pub quota_bytes: u64,
+    /// Every change is refused, whoever asks in the guest.
+    #[serde(default)]
+    pub readonly: bool,
     /// The checkout's owner on the host. The server becomes this user when root starts it.
     pub host_uid: u32,
     pub host_gid: u32,

@@ -55,6 +55,16 @@ impl Policy for AllowAll {
     }
 }
 
+/// Refuses every change. The guest's own root could undo a mount flag; this it cannot.
+#[derive(Debug)]
+pub(crate) struct ReadOnly;
+
+impl Policy for ReadOnly {
+    fn judge(&self, _nodes: &NodeTable, _change: &Change<'_>) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::EROFS))
+    }
+}
+
 /// A name within one directory. A guest kernel never sends another one, but a guest is not to be
 /// trusted: with `..` or a slash, a name would lead out of the shared folder.
 pub(crate) fn check_name(name: &CStr) -> io::Result<()> {

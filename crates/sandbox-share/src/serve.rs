@@ -17,7 +17,7 @@ use crate::descriptors::Descriptors;
 use crate::error::ShareError;
 use crate::filesystem::{BELIEF, ShareFs};
 use crate::ids;
-use crate::policy::AllowAll;
+use crate::policy::{AllowAll, Policy, ReadOnly};
 use crate::process::lifeline::Parent;
 use crate::process::owner::{self, Acting};
 use crate::process::walls::{self, Inside};
@@ -43,7 +43,8 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     let inner = pass_through(&config, &mut sandbox, acting, descriptors.hard)?;
     walls::filter_system_calls()?;
     parent.watch()?;
-    let share = ShareFs::new(inner, Box::new(AllowAll), descriptors.budget, config.quota_bytes);
+    let policy: Box<dyn Policy> = if config.readonly { Box::new(ReadOnly) } else { Box::new(AllowAll) };
+    let share = ShareFs::new(inner, policy, descriptors.budget, config.quota_bytes);
     run(share, listener)
 }
 

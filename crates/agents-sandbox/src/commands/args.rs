@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use sandbox_config::Flags;
 use sandbox_lifecycle::Extent;
-use sandbox_model::{AgentName, ByteSize, NetworkProfile, parse_duration};
+use sandbox_model::{AgentName, ByteSize, NetworkProfile, PortForward, parse_duration};
 
 use crate::approval::Purpose;
 
@@ -58,6 +58,10 @@ pub struct GlobalArgs {
 
 fn agent_parser() -> impl TypedValueParser<Value = AgentName> {
     PossibleValuesParser::new(AgentName::ALL.map(AgentName::as_str)).try_map(|name| name.parse::<AgentName>())
+}
+
+fn port_parser() -> impl TypedValueParser<Value = PortForward> {
+    clap::builder::StringValueParser::new().try_map(|text| text.parse::<PortForward>())
 }
 
 fn profile_parser() -> impl TypedValueParser<Value = NetworkProfile> {
@@ -125,6 +129,17 @@ pub struct NetworkArgs {
     /// Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
     #[arg(long, value_name = "LIST", value_delimiter = ',', action = ArgAction::Append, help_heading = "Network")]
     pub dns: Vec<String>,
+
+    /// Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
+    #[arg(
+        long,
+        short = 'p',
+        value_name = "[BIND:]HOST:GUEST",
+        value_parser = port_parser(),
+        action = ArgAction::Append,
+        help_heading = "Network"
+    )]
+    pub publish: Vec<PortForward>,
 }
 
 /// Everything `run` and `shell` take to prepare a sandbox.
@@ -189,6 +204,7 @@ impl PrepareArgs {
             workspace_quota: size(self.resources.workspace_quota),
             network: self.network.network.map(|profile| profile.to_string()),
             dns: self.network.dns.clone(),
+            publish: self.network.publish.iter().map(ToString::to_string).collect(),
             docker: typed(self.image.docker),
             dind: typed(self.image.dind),
             ..self.agent.flags()

@@ -16,6 +16,8 @@ mod kill;
 mod list;
 mod logs;
 mod man;
+mod network;
+mod ports;
 mod prepare;
 mod prune;
 mod reference;
@@ -97,6 +99,10 @@ pub enum Command {
     #[command(subcommand)]
     Storage(storage::StorageCommand),
     #[command(subcommand)]
+    Network(network::NetworkCommand),
+    #[command(subcommand)]
+    Ports(ports::PortsCommand),
+    #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Runtime(runtime::RuntimeCommand),
@@ -127,6 +133,8 @@ pub fn dispatch(app: &App, command: &Command) -> CommandResult {
         Command::Image(command) => image::run(app, command),
         Command::Volume(command) => volume::run(app, command),
         Command::Storage(command) => storage::run(app, command),
+        Command::Network(command) => network::run(app, command),
+        Command::Ports(command) => ports::run(app, command),
         Command::Config(command) => config::run(app, command),
         Command::Runtime(command) => runtime::run(app, command),
         Command::Doctor(args) => doctor::run(app, args),

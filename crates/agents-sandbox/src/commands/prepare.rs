@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sandbox_lifecycle::prune::{AutoPrune, auto_prune};
 use sandbox_lifecycle::{Context, Extent, LifecycleError, Stage, Target, Up, UpRequest, rehearse};
-use sandbox_model::{ExecSpec, Status};
+use sandbox_model::{ExecSpec, NetworkPolicy, Status};
 use sandbox_runtime::ExecSession;
 
 use super::CommandResult;
@@ -105,6 +105,30 @@ pub fn attach(
     }
 }
 
+/// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
+pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
+    let first =
+        context.runtime.inspect(&sandbox_lifecycle::sandbox_name(context, &request.target())?)?.is_none();
+    if first {
+        let network = reach(&request.settings.network);
+        app.console.info(&format!(
+            "network: {network}; `agents-sandbox network log` shows what is refused, `agents-sandbox network \
+             allow` opens more"
+        ));
+    }
+    Ok(first)
+}
+
+/// What a policy opens, in one line.
+fn reach(policy: &NetworkPolicy) -> String {
+    let profile = policy.profile.to_string();
+    if policy.egress_allow.is_empty() {
+        profile
+    } else {
+        format!("{profile}, and {}", policy.egress_allow.join(", "))
+    }
+}
+
 /// Says what would be done, having done as much of it as `extent` says.
 pub fn dry_run(app: &App, meant: &Meant, request: &UpRequest, words: &str, extent: Extent) -> CommandResult {
     let settings = &request.settings;
@@ -119,7 +143,7 @@ pub fn dry_run(app: &App, meant: &Meant, request: &UpRequest, words: &str, exten
         format!("checkout   {}", request.project.root.display()),
         format!("agent      {} {words}", request.agent).trim_end().to_string(),
         format!("machine    {} CPUs, {} memory", settings.resources.cpus, settings.resources.memory),
-        format!("network    {}", settings.network.profile),
+        format!("network    {}", reach(&settings.network)),
         format!("image      {image}"),
         format!("home       {home}"),
         format!("status     {status}{}", rehearsal.deed),

@@ -8,7 +8,7 @@ use sandbox_config::Flags;
 use sandbox_lifecycle::{AgentProfile, Stage, WorktreeWish, profile};
 
 use super::args::PrepareArgs;
-use super::{CommandResult, prepare, serve};
+use super::{CommandResult, network, prepare, serve};
 use crate::app::App;
 use crate::approval;
 use crate::error::CommandError;
@@ -84,6 +84,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
+    let first = prepare::introduce(app, &context, &request)?;
     let mut up = sandbox_lifecycle::up(&context, &request)?;
     // The work of a server goes on without its client; any other agent ends with its terminal.
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
@@ -113,6 +114,9 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
     let exit = Stage::Agent
         .run(&app.console, || prepare::attach(&context, &request, &up, &command, streams, interruptible));
+    if first {
+        network::summary(app, &context, &up.name);
+    }
     Stage::Cleanup.run(&app.console, || {
         drop(up);
         exit

@@ -37,6 +37,7 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
+    prepare::introduce(app, &context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let streams = prepare::streams();
     prepare::provision(&context, &request, &up, streams)?;

@@ -6,6 +6,7 @@ mod log;
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -54,9 +55,13 @@ fn share(arguments: &[OsString]) -> Ended {
 }
 
 fn network(arguments: &[OsString]) -> Ended {
-    let guest = UnixStream::from(descriptor(arguments, "--socket-fd")?);
+    let [socket, socket_fd, log @ ..] = arguments else {
+        return Err(CommandError::new("network takes its descriptors"));
+    };
+    let guest = UnixStream::from(descriptor(&[socket.clone(), socket_fd.clone()], "--socket-fd")?);
+    let events = File::from(descriptor(log, "--log-fd")?);
     let config: BridgeConfig = configuration()?;
-    sandbox_network::bridge(&config, guest, |network| {
+    sandbox_network::bridge(&config, guest, Some(events), |network| {
         let mut stdout = std::io::stdout().lock();
         // Whoever waits for it may be gone; then the socket to the guest ends as well.
         let _ = serde_json::to_writer(&mut stdout, network);

@@ -10,7 +10,7 @@
 //! A sandbox that moves keeps its home and its checkout; its root disk is made anew.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -255,6 +255,10 @@ impl Runtime for Routed {
 
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
         self.of(name)?.logs(name)
+    }
+
+    fn network_log(&self, name: &SandboxName) -> Result<Option<PathBuf>> {
+        self.of(name)?.network_log(name)
     }
 
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {

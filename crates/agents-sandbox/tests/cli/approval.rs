@@ -99,7 +99,7 @@ fn yes_approves_for_later_runs_too_and_the_value_takes_effect() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hello\n"), "{ran}");
     let told = "approved, as you said yes to everything: network.egress-allow, env GREETING\n";
     assert!(ran.stderr.contains(told), "{ran}");
-    assert_eq!(spec(&environment)["network"]["egress-allow"], serde_json::json!(["host:8080"]));
+    assert_eq!(spec(&environment)["network"]["egress-allow"][0], "host:8080");
     let ran = environment.run(&words);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "hello\n", ""), "{ran}");
     let record = approvals(&environment);
@@ -292,7 +292,7 @@ fn a_checkout_without_its_git_folder_does_not_become_all_that_lies_around_it() {
         serde_json::from_slice::<Value>(&shown.raw_stdout).unwrap()["spec"]["workspace"]["source"].clone()
     };
     exec(&["exec", "true"]).success();
-    assert_eq!(workspace(), inner.to_str().unwrap());
+    assert_eq!(workspace(), "$ROOT/project/inner");
     exec(&["kill", "--force"]).success();
 
     std::fs::remove_dir_all(inner.join(".git")).unwrap();

@@ -108,6 +108,8 @@ fn the_first_page() {
       image       Everything that works on images [alias: img]
       volume      Everything that works on home volumes [alias: vol]
       storage     Everything that works on storage
+      network     What a sandbox may reach: see what it tried, and change the rules [alias: net]
+      ports       Ports of this machine that lead into sandboxes
       config      Everything that works on settings [alias: cfg]
       runtime     Everything that works on what runs sandboxes
       doctor      Check that this computer has all that is needed
@@ -158,10 +160,13 @@ fn the_first_page() {
           --workspace-quota <SIZE>  What the sandbox may add to the checkout [default: 16G]
 
     Network:
-          --network <PROFILE>  What the sandbox may reach; replaces the network settings of all files
-                               [default: none] [possible values: none, private, host, public]
-          --dns <LIST>         Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or
-                               repeated
+          --network <PROFILE>            What the sandbox may reach; replaces the network settings of
+                                         all files [default: none] [possible values: none, private,
+                                         host, public]
+          --dns <LIST>                   Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with
+                                         commas, or repeated
+      -p, --publish <[BIND:]HOST:GUEST>  Let a port of this machine lead to one of the sandbox; loopback
+                                         unless BIND says otherwise. Repeatable
 
     Examples:
       agents-sandbox                             run the agent on the project in this folder
@@ -178,50 +183,53 @@ fn the_first_page() {
 fn the_tree_shows_everything_on_aligned_lines() {
     let tree = TestEnvironment::new().run(&["tree"]).success();
     assert_snapshot!(tree.lines().filter(|line| !line.contains("│   ")).collect::<Vec<_>>().join("\n"), @"
-    agents-sandbox                            Run a coding agent in a virtual machine of its own
-    ├── -y, --yes                             Answer yes to every question
-    ├── -q, --quiet                           Print no results and no tables
-    ├── -l, --log-level <LEVEL>               Show messages of this importance and above: error, warning, info (the default) or verbose
-    ├── --agent <NAME>                        The agent whose sandbox is meant [default: opencode, or what the settings say]
-    ├── --keep <DURATION>                     Keep the sandbox running for at least this long, such as 2h, whoever leaves
-    ├── -n, --dry-run                         Say what would be done, and do nothing
-    ├── --dry-run-vm                          Build the image and make the home, but do not make, start or use the machine
-    ├── -r, --rebuild                         Build the image anew, without the layers of earlier builds
-    ├── --agent-version <VERSION>             Put this version of the agent into the image
-    ├── --docker                              Put a Docker engine into the image
-    ├── -c, --cpus <COUNT>                    Virtual CPUs; 0 is all the machine has [default: 0]
-    ├── -m, --memory <SIZE>                   Memory, such as 512M or 8G [default: 4G]
-    ├── --disk-size <SIZE>                    What the sandbox may write outside home, workspace and /tmp [default: 4G]
-    ├── --tmp-size <SIZE>                     Size of /tmp, which is memory [default: 2G]
-    ├── --workspace-quota <SIZE>              What the sandbox may add to the checkout [default: 16G]
-    ├── --network <PROFILE>                   What the sandbox may reach; replaces the network settings of all files [default: none]
-    ├── --dns <LIST>                          Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
-    ├── -w, --worktree <NAME[:BASE]>          Work in a git worktree inside the sandbox, made from BASE if it is new
-    ├── -s, --serve-only                      Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
-    ├── --notify[=<MODE>]                     Tell me when the agent waits for me, is done, or has failed, until I leave
-    ├── run                                   Run the agent on the project in this folder (the default command) (also: sandbox run)
-    ├── shell                                 Open a login shell in the project's sandbox (alias: sh) (also: sandbox shell)
-    ├── exec                                  Run one command in the project's sandbox
-    ├── list                                  List all sandboxes (alias: ls) (also: sandbox list)
-    ├── stop                                  Stop the project's sandbox; the next run goes on where it was (also: sandbox stop)
-    ├── kill                                  Power the project's sandbox off at once (also: sandbox kill)
-    ├── logs                                  Show the logs of a sandbox
-    ├── build                                 Build the image of the project's sandbox (also: image build)
-    ├── prune                                 Remove sandboxes that were not used for long, with their homes and images
-    ├── df                                    Show what everything takes on disk, and what `prune` would free (also: storage df)
-    ├── worktree                              Everything that works on git worktrees inside the sandbox
-    ├── sandbox                               Everything that works on sandboxes (alias: sb)
-    ├── image                                 Everything that works on images (alias: img)
-    ├── volume                                Everything that works on home volumes (alias: vol)
-    ├── storage                               Everything that works on storage
-    ├── config                                Everything that works on settings (alias: cfg)
-    ├── runtime                               Everything that works on what runs sandboxes
-    ├── doctor                                Check that this computer has all that is needed
-    ├── upgrade                               Put a newer release in the place of this program
-    ├── tree                                  Print all commands and flags as a tree
-    ├── completion                            Print a script that completes this command line in a shell
-    ├── version                               Print the name and the version of this program
-    └── [AGENT_ARG]...                        Words for the agent, passed on as they are; put what starts with a dash after `--`
+    agents-sandbox                                 Run a coding agent in a virtual machine of its own
+    ├── -y, --yes                                  Answer yes to every question
+    ├── -q, --quiet                                Print no results and no tables
+    ├── -l, --log-level <LEVEL>                    Show messages of this importance and above: error, warning, info (the default) or verbose
+    ├── --agent <NAME>                             The agent whose sandbox is meant [default: opencode, or what the settings say]
+    ├── --keep <DURATION>                          Keep the sandbox running for at least this long, such as 2h, whoever leaves
+    ├── -n, --dry-run                              Say what would be done, and do nothing
+    ├── --dry-run-vm                               Build the image and make the home, but do not make, start or use the machine
+    ├── -r, --rebuild                              Build the image anew, without the layers of earlier builds
+    ├── --agent-version <VERSION>                  Put this version of the agent into the image
+    ├── --docker                                   Put a Docker engine into the image
+    ├── -c, --cpus <COUNT>                         Virtual CPUs; 0 is all the machine has [default: 0]
+    ├── -m, --memory <SIZE>                        Memory, such as 512M or 8G [default: 4G]
+    ├── --disk-size <SIZE>                         What the sandbox may write outside home, workspace and /tmp [default: 4G]
+    ├── --tmp-size <SIZE>                          Size of /tmp, which is memory [default: 2G]
+    ├── --workspace-quota <SIZE>                   What the sandbox may add to the checkout [default: 16G]
+    ├── --network <PROFILE>                        What the sandbox may reach; replaces the network settings of all files [default: none]
+    ├── --dns <LIST>                               Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
+    ├── -p, --publish <[BIND:]HOST:GUEST>          Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
+    ├── -w, --worktree <NAME[:BASE]>               Work in a git worktree inside the sandbox, made from BASE if it is new
+    ├── -s, --serve-only                           Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
+    ├── --notify[=<MODE>]                          Tell me when the agent waits for me, is done, or has failed, until I leave
+    ├── run                                        Run the agent on the project in this folder (the default command) (also: sandbox run)
+    ├── shell                                      Open a login shell in the project's sandbox (alias: sh) (also: sandbox shell)
+    ├── exec                                       Run one command in the project's sandbox
+    ├── list                                       List all sandboxes (alias: ls) (also: sandbox list)
+    ├── stop                                       Stop the project's sandbox; the next run goes on where it was (also: sandbox stop)
+    ├── kill                                       Power the project's sandbox off at once (also: sandbox kill)
+    ├── logs                                       Show the logs of a sandbox
+    ├── build                                      Build the image of the project's sandbox (also: image build)
+    ├── prune                                      Remove sandboxes that were not used for long, with their homes and images
+    ├── df                                         Show what everything takes on disk, and what `prune` would free (also: storage df)
+    ├── worktree                                   Everything that works on git worktrees inside the sandbox
+    ├── sandbox                                    Everything that works on sandboxes (alias: sb)
+    ├── image                                      Everything that works on images (alias: img)
+    ├── volume                                     Everything that works on home volumes (alias: vol)
+    ├── storage                                    Everything that works on storage
+    ├── network                                    What a sandbox may reach: see what it tried, and change the rules (alias: net)
+    ├── ports                                      Ports of this machine that lead into sandboxes
+    ├── config                                     Everything that works on settings (alias: cfg)
+    ├── runtime                                    Everything that works on what runs sandboxes
+    ├── doctor                                     Check that this computer has all that is needed
+    ├── upgrade                                    Put a newer release in the place of this program
+    ├── tree                                       Print all commands and flags as a tree
+    ├── completion                                 Print a script that completes this command line in a shell
+    ├── version                                    Print the name and the version of this program
+    └── [AGENT_ARG]...                             Words for the agent, passed on as they are; put what starts with a dash after `--`
     ");
     assert!(tree.contains("│   ├── --cpus") || tree.contains("│   ├── -c, --cpus <COUNT>"), "{tree}");
     assert!(!tree.contains("── reference"), "hidden commands stay hidden: {tree}");

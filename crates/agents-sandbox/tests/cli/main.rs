@@ -14,6 +14,7 @@ mod doctor;
 mod help;
 mod kill_points;
 mod lifecycle;
+mod network;
 mod notify;
 mod older;
 mod page;

@@ -124,6 +124,8 @@ impl House {
                 tmp_size: ByteSize::mib(64),
                 workspace_quota: ByteSize::gib(1),
                 network: NetworkPolicy::default(),
+                mounts: Vec::new(),
+                ports: Vec::new(),
                 env: std::collections::BTreeMap::new(),
                 auto_stop_timeout: Duration::from_mins(5),
                 auto_stop_on_active_sessions: false,

@@ -174,3 +174,24 @@ fn a_mark_stands_under_wide_characters() {
       │        ^^^^^^
     "#);
 }
+
+#[test]
+fn a_destination_that_is_none_shows_its_place() {
+    for (entry, problem) in [
+        ("host:99999", "`99999` is no port; one is from 1 to 65535"),
+        ("10.0.0.0/99", "`/99` is no prefix length of this CIDR; one is from 0 to 32"),
+        ("https://api.example.com/", "this is a URL; write its host alone, such as api.example.com:443"),
+        ("*.example.com", "a suffix is written `.example.com`"),
+    ] {
+        for list in ["egress-allow", "egress-deny"] {
+            let lab = yaml(&format!("network:\n  {list}:\n    - good.example\n    - \"{entry}\"\n"));
+            let error = lab.error();
+            let told = error.to_string();
+            assert!(told.contains(&format!("config.yaml:4:7: `{entry}`: {problem}")), "{told}");
+            assert!(error.help().is_some_and(|help| help.contains("`.suffix`")), "{entry}");
+        }
+    }
+    let own = yaml("network: {egress-allow: ['127.0.0.1:80']}\n").error();
+    assert_eq!(own.help(), Some("the host's own services are `host`"));
+    yaml("network: {egress-deny: ['127.0.0.1:80']}\n").load();
+}

@@ -8,10 +8,10 @@ use sandbox_model::ByteSize;
 
 use crate::lab::{Lab, in_file, yaml};
 
-const YAML: &str = "# c\nmemory: 8G\nnetwork:\n  egress-allow:\n    - \"*.example\"\nmounts:\n  /home/dev/.m2: {source: ~/.m2, readonly: yes}\n";
-const JSON: &str = "{\n\"memory\": \"8G\",\n\"network\": {\n\"egress-allow\": [\"*.example\"]},\n\n\"mounts\": {\n\"/home/dev/.m2\": {\"source\": \"~/.m2\", \"readonly\": true}}}";
-const JSONC: &str = "{ // c\n\"memory\": \"8G\", /* d */\n\"network\": {\n\"egress-allow\": [\"*.example\",]},\n\n\"mounts\": {\n\"/home/dev/.m2\": {\"source\": \"~/.m2\", \"readonly\": true}},}";
-const JSON5: &str = "{\nmemory: '8G',\nnetwork: {\n'egress-allow': '*.example'},\n\nmounts: {\n\"/home/dev/.\\\n\\x6d2\": {source: '~/.m2', readonly: true}},}";
+const YAML: &str = "# c\nmemory: 8G\nnetwork:\n  egress-allow:\n    - \".corp.example\"\nmounts:\n  /home/dev/.m2: {source: ~/.m2, readonly: yes}\n";
+const JSON: &str = "{\n\"memory\": \"8G\",\n\"network\": {\n\"egress-allow\": [\".corp.example\"]},\n\n\"mounts\": {\n\"/home/dev/.m2\": {\"source\": \"~/.m2\", \"readonly\": true}}}";
+const JSONC: &str = "{ // c\n\"memory\": \"8G\", /* d */\n\"network\": {\n\"egress-allow\": [\".corp.example\",]},\n\n\"mounts\": {\n\"/home/dev/.m2\": {\"source\": \"~/.m2\", \"readonly\": true}},}";
+const JSON5: &str = "{\nmemory: '8G',\nnetwork: {\n'egress-allow': '.corp.example'},\n\nmounts: {\n\"/home/dev/.\\\n\\x6d2\": {source: '~/.m2', readonly: true}},}";
 
 #[test]
 fn four_formats_say_the_same() {
@@ -30,7 +30,7 @@ fn four_formats_say_the_same() {
             (ByteSize::gib(8), &in_file(&file, 2)),
             "{name}"
         );
-        assert_eq!(settings.network_egress_allow.value, ["*.example"], "{name}");
+        assert_eq!(settings.network_egress_allow.value, [".corp.example"], "{name}");
         let mount = &settings.mounts["/home/dev/.m2"];
         assert!(mount.value.readonly, "{name}");
         assert_eq!(mount.origin, in_file(&file, 7), "{name}");

@@ -71,6 +71,8 @@ impl World {
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
             labels: BTreeMap::new(),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             idle_timeout: Duration::from_hours(1),
         })?;
         runtime.start(&name)?;

@@ -29,6 +29,8 @@ pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: Works
         workspace,
         env: environment(request),
         network: settings.network.clone(),
+        mounts: settings.mounts.clone(),
+        ports: settings.ports.clone(),
         labels: labels(request),
         idle_timeout: settings.auto_stop_timeout.saturating_add(NET_BELOW_THE_KEEPER),
     }
@@ -81,6 +83,8 @@ pub(crate) mod tests {
                 tmp_size: ByteSize::gib(2),
                 workspace_quota: ByteSize::gib(16),
                 network: NetworkPolicy::default(),
+                mounts: Vec::new(),
+                ports: Vec::new(),
                 env: BTreeMap::from([("MINE".into(), "1".into())]),
                 auto_stop_timeout: Duration::from_secs(10),
                 auto_stop_on_active_sessions: false,

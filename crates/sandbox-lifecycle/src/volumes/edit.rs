@@ -119,6 +119,8 @@ fn spec(
         env: BTreeMap::new(),
         network: NetworkPolicy::default(),
         labels,
+        mounts: Vec::new(),
+        ports: Vec::new(),
         idle_timeout: IDLE,
     })
 }

@@ -84,6 +84,8 @@ impl Lab {
                 tmp_size: ByteSize::gib(1),
                 workspace_quota: ByteSize::gib(1),
                 network: NetworkPolicy::default(),
+                mounts: Vec::new(),
+                ports: Vec::new(),
                 env: BTreeMap::new(),
                 auto_stop_timeout: self.timeout(),
                 auto_stop_on_active_sessions: false,

@@ -24,9 +24,8 @@ fn reaches(policy: &NetworkPolicy, to: &str) -> bool {
     let compiled = compiled(policy);
     let to: SocketAddr = to.parse().unwrap();
     let allowed = compiled.engine_policy().evaluate_egress(to, Protocol::Tcp, &state()) == Action::Allow;
-    if allowed {
-        assert_eq!(compiled.why_denied(to, Protocol::Tcp, &state()), None, "{to}");
-    }
+    let decision = compiled.decide(to, Protocol::Tcp, &state(), None);
+    assert_eq!(decision.action == Action::Allow, allowed, "{to}: {decision:?}");
     allowed
 }
 
@@ -34,7 +33,7 @@ fn resolves(policy: &NetworkPolicy, name: &str) -> bool {
     let compiled = compiled(policy);
     let domain = name.parse().unwrap();
     let allowed = compiled.engine_policy().evaluate_dns_query(&domain, Protocol::Udp, 53) == Action::Allow;
-    assert_eq!(compiled.why_unresolved(name).is_none(), allowed, "{name}");
+    assert_eq!(compiled.decide_name(name).unwrap().action == Action::Allow, allowed, "{name}");
     allowed
 }
 
@@ -149,10 +148,41 @@ fn without_names_in_the_lists_the_engine_looks_at_addresses_only() {
     assert!(compiled(&names).engine_policy().has_domain_rules());
 }
 
+/// `None` for what is allowed.
+fn told(decision: &Decision) -> Option<String> {
+    let Decision { action: Action::Deny, rule, opens } = decision else { return None };
+    Some(
+        opens.as_ref().map_or_else(
+            || rule.clone(),
+            |entry| format!("{rule}; egress-allow: [\"{entry}\"] would open it"),
+        ),
+    )
+}
+
+#[test]
+fn an_address_is_what_its_name_may() {
+    use microsandbox_network::shared::ResolvedHostnameFamily;
+
+    let compiled = compiled(&policy(NetworkProfile::None, &["api.example.com:443"], &[]));
+    let state = compiled.state();
+    let (name, to) = ("api.example.com", |port| SocketAddr::from(([44, 55, 66, 10], port)));
+    let addresses = [IpAddr::from([44, 55, 66, 10])];
+    let minute = std::time::Duration::from_mins(1);
+    assert!(state.cache_resolved_hostname(name, ResolvedHostnameFamily::Ipv4, addresses, minute));
+    let decide = |port| compiled.decide(to(port), Protocol::Tcp, &state, Some(name));
+    let allowed = decide(443);
+    assert_eq!(
+        (allowed.action, allowed.rule.as_str()),
+        (Action::Allow, "egress-allow has `api.example.com:443`")
+    );
+    let denied = decide(22);
+    assert_eq!((denied.action, denied.opens.as_deref()), (Action::Deny, Some("api.example.com:22")));
+}
+
 #[test]
 fn a_denial_is_explained_with_what_would_open_it() {
     let why = |policy: &NetworkPolicy, to: &str| {
-        compiled(policy).why_denied(to.parse().unwrap(), Protocol::Tcp, &state())
+        told(&compiled(policy).decide(to.parse().unwrap(), Protocol::Tcp, &state(), None))
     };
     let none = NetworkProfile::None;
     let empty = policy(none, &[], &[]);
@@ -166,10 +196,10 @@ fn a_denial_is_explained_with_what_would_open_it() {
     assert_eq!(why(&public, "9.9.9.9:80").unwrap(), own);
     let loopback = why(&public, "127.0.0.1:80").unwrap();
     assert!(loopback.contains("egress-allow: [\"host:80\"]"), "{loopback}");
-    // A name may have led here, so that nothing is claimed.
-    assert_eq!(why(&policy(none, &["example.com"], &[]), "93.184.216.34:443"), None);
+    let api = policy(none, &["example.com:443"], &[]);
+    assert!(why(&api, "93.184.216.34:443").is_some(), "no name led here");
 
-    let name = |policy: &NetworkPolicy, name: &str| compiled(policy).why_unresolved(name);
+    let name = |policy: &NetworkPolicy, name: &str| told(&compiled(policy).decide_name(name).unwrap());
     let reason = "outside of profile none; egress-allow: [\"example.com\"] would open it";
     assert_eq!(name(&empty, "Example.com").unwrap(), reason);
     let denied = policy(NetworkProfile::Public, &[], &[".bad.example"]);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use peer::{Dns, Tcp};
 use process::{Bridge, serve_if_asked};
 use sandbox_model::{NetworkPolicy, NetworkProfile};
-use sandbox_network::{BridgeConfig, RunAs};
+use sandbox_network::{BridgeConfig, EventKind, RunAs, Verdict};
 
 const NXDOMAIN: Dns = Dns::Code(3);
 
@@ -166,6 +166,51 @@ fn a_public_name_that_points_inside_does_not_resolve() {
     let open = resolved_by(port, config(NetworkProfile::Public, &["10.0.0.0/24"], &[]));
     let (_bridge, mut guest) = Bridge::start(name, &open);
     assert_eq!(guest.resolve("rebind.example"), Dns::Addresses(vec![[10, 0, 0, 1]]));
+}
+
+#[test]
+fn what_the_guest_did_is_told_with_names_addresses_and_rules() {
+    serve_if_asked();
+    let (web, _) = servers::tcp("hello ");
+    let (closed, told) = servers::tcp("never ");
+    let (dns, _) = servers::dns([44, 55, 66, 10]);
+    let host = format!("host:{web}");
+    let config = config(NetworkProfile::None, &[&host, "api.example.com:443"], &["bad.example.com"]);
+    let (bridge, mut guest) =
+        Bridge::start("what_the_guest_did_is_told_with_names_addresses_and_rules", &resolved_by(dns, config));
+    let gateway = guest.gateway;
+    assert_eq!(guest.tcp(at(gateway, web), b"!\r\n"), Tcp::Said(b"hello !\r\n".to_vec()));
+    assert_eq!(guest.tcp(at(gateway, closed), b"!"), Tcp::Refused);
+    assert_eq!(guest.resolve("api.example.com"), Dns::Addresses(vec![[44, 55, 66, 10]]));
+    // Found under a name of which another port is open.
+    assert_eq!(guest.tcp(at([44, 55, 66, 10], 22), b"!"), Tcp::Refused);
+    assert_eq!(guest.resolve("bad.example.com"), NXDOMAIN);
+    assert_eq!(guest.resolve("other.example.com"), NXDOMAIN);
+    assert!(told.try_recv().is_err(), "the other server was reached");
+
+    let events: Vec<String> = bridge
+        .events()
+        .into_iter()
+        .map(|event| {
+            assert!(event.at > 1_700_000_000_000, "{event:?}");
+            let verdict = if event.verdict == Verdict::Allowed { "allowed" } else { "denied" };
+            let of_name = event.name.filter(|_| event.kind != EventKind::Name).unwrap_or_default();
+            let subject = event.address.unwrap_or_default();
+            format!("{verdict} {} {of_name} {subject}: {} {:?}", event.kind.as_str(), event.rule, event.opens)
+        })
+        .collect();
+    assert_eq!(
+        events,
+        [
+            format!("allowed tcp  {gateway}:{web}: egress-allow has `{host}` None"),
+            format!("denied tcp  {gateway}:{closed}: the host Some(\"host:{closed}\")"),
+            "denied tcp api.example.com 44.55.66.10:22: outside of profile none Some(\"api.example.com:22\")"
+                .into(),
+            "denied name  : egress-deny has `bad.example.com` None".into(),
+            "denied name  : outside of profile none Some(\"other.example.com\")".into(),
+        ]
+    );
+    drop(bridge.end(guest));
 }
 
 #[test]

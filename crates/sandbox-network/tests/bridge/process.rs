@@ -1,18 +1,22 @@
 //! The bridge as a process of its own: this test binary, run again.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use sandbox_network::{BridgeConfig, bridge};
+use sandbox_network::{BridgeConfig, Event, bridge};
 use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;
 
 const CONFIG: &str = "SANDBOX_TEST_BRIDGE";
+/// Where the process writes what its guest does.
+const EVENTS: &str = "SANDBOX_TEST_BRIDGE_EVENTS";
 const PARENT: &str = "SANDBOX_TEST_BRIDGE_PARENT";
 
 /// What the process says about itself when it is ready.
@@ -34,7 +38,8 @@ pub fn serve_if_asked() {
     }
     let Ok(config) = std::env::var(CONFIG) else { return };
     let config: BridgeConfig = serde_json::from_str(&config).unwrap();
-    let outcome = bridge(&config, guest_socket(), |boot| {
+    let events = std::env::var_os(EVENTS).map(|path| OpenOptions::new().append(true).open(path).unwrap());
+    let outcome = bridge(&config, guest_socket(), events, |boot| {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let report = Report { boot: boot.clone(), pid: std::process::id(), status };
         println!("\n{}", serde_json::to_string(&report).unwrap());
@@ -62,13 +67,15 @@ pub struct Bridge {
     child: Child,
     pub report: Report,
     stderr: BufReader<ChildStderr>,
+    events: tempfile::NamedTempFile,
 }
 
-fn spawn(case: &str, config: &BridgeConfig, parent: bool) -> (Child, UnixStream) {
+fn spawn(case: &str, config: &BridgeConfig, events: &Path, parent: bool) -> (Child, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let arguments = ["--exact", case, "--nocapture", "--test-threads=1"].map(String::from);
     let mut command = again(&arguments);
     command
+        .env(EVENTS, events)
         .env(CONFIG, serde_json::to_string(config).unwrap())
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
@@ -87,7 +94,8 @@ impl Bridge {
 
     /// With `parent`, a process in between.
     pub fn start_below(case: &str, config: &BridgeConfig, parent: bool) -> (Self, Peer) {
-        let (mut child, socket) = spawn(case, config, parent);
+        let events = tempfile::NamedTempFile::new().unwrap();
+        let (mut child, socket) = spawn(case, config, events.path(), parent);
         let out = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let line = out.lines().map_while(Result::ok).find(|line| line.starts_with('{'));
@@ -98,15 +106,22 @@ impl Bridge {
         };
         let report: Report = serde_json::from_str(&line).unwrap();
         let peer = Peer::new(socket, config.slot, &report.boot);
-        (Self { child, report, stderr }, peer)
+        (Self { child, report, stderr, events }, peer)
     }
 
     /// Starts one that fails; what it said.
     pub fn fails(case: &str, config: &BridgeConfig) -> String {
-        let (child, _socket) = spawn(case, config, false);
+        let events = tempfile::NamedTempFile::new().unwrap();
+        let (child, _socket) = spawn(case, config, events.path(), false);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// What the guest did so far.
+    pub fn events(&self) -> Vec<Event> {
+        let text = std::fs::read_to_string(self.events.path()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub fn kill(&mut self) {

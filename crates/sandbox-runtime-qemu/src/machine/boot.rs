@@ -6,6 +6,7 @@ use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE};
 use sandbox_wire::{BootConfig, BootNetwork, GuestMount};
 
 use super::config::MachineConfig;
+use super::qemu_command::mount_tag;
 
 /// Disks in the order of [`super::qemu_command`]: the kernel names virtio-mmio disks as they come.
 const BASE_DISK: &str = "/dev/vda";
@@ -26,6 +27,15 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
         options,
         readonly: false,
     };
+    let mut mounts = vec![
+        mount(HOME_DISK, GUEST_HOME, "ext4", String::new()),
+        mount("workspace", GUEST_WORKSPACE, "virtiofs", String::new()),
+        mount("tmpfs", "/tmp", "tmpfs", format!("size={},mode=1777", spec.tmp.bytes())),
+    ];
+    mounts.extend(spec.mounts.iter().enumerate().map(|(number, extra)| GuestMount {
+        readonly: extra.readonly,
+        ..mount(&mount_tag(number), &extra.target, "virtiofs", String::new())
+    }));
     let mut env = config.image_env.clone();
     env.extend(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())));
     BootConfig {
@@ -34,11 +44,7 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
         base_device: BASE_DISK.into(),
         base_fstype: "erofs".into(),
         root_device: ROOT_DISK.into(),
-        mounts: vec![
-            mount(HOME_DISK, GUEST_HOME, "ext4", String::new()),
-            mount("workspace", GUEST_WORKSPACE, "virtiofs", String::new()),
-            mount("tmpfs", "/tmp", "tmpfs", format!("size={},mode=1777", spec.tmp.bytes())),
-        ],
+        mounts,
         network,
         env,
         user: GUEST_USER.into(),

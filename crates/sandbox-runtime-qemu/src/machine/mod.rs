@@ -20,6 +20,7 @@ mod frames;
 mod life;
 mod link;
 mod parts;
+mod ports;
 mod qemu_command;
 mod serve;
 mod spawn;
@@ -37,6 +38,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 pub use config::{Accel, AccelChoice, MachineConfig, StartReport};
 pub use console::tail;
+pub use qemu_command::{most_mounts, mount_socket};
 pub use spawn::leave_session;
 
 use crate::error::from_state;
@@ -88,6 +90,14 @@ async fn machine(
     tokio::spawn(serve::serve(tokio::net::UnixListener::from_std(listener)?, Arc::clone(&served)));
     let mut terminate = signal(SignalKind::terminate())?;
 
+    let published = match ports::bind(&config.spec.ports) {
+        Ok(published) => published,
+        Err(problem) => {
+            phase.send_replace(Phase::Ending(problem.clone()));
+            report(&StartReport::Failed { problem: problem.clone(), log: String::new() });
+            return Ok((life, Some(problem)));
+        }
+    };
     let booted = tokio::select! {
         booted = start::start(files, config) => booted,
         Some(Order::Stop { done, .. } | Order::Kill { done }) = orders.recv() => {
@@ -107,6 +117,7 @@ async fn machine(
     };
     accel.send_replace(used);
     life.say("running");
+    ports::serve(published, &link);
     phase.send_replace(Phase::Running(link.clone()));
     report(&StartReport::Ready { accel: used, notes });
 
@@ -194,6 +205,13 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
                 Err(_) => Some(describe("the share server", status)),
             }
         }
+        (number, status) = ended_mount(&mut parts.mounts) => {
+            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
+                Ok(Ok(qemu)) if qemu.success() => None,
+                Ok(qemu) => Some(describe("QEMU", qemu)),
+                Err(_) => Some(describe(&format!("the share server of mount {}", number + 1), status)),
+            }
+        }
         status = network => {
             match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
                 Ok(Ok(qemu)) if qemu.success() => None,
@@ -202,6 +220,22 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
             }
         }
     }
+}
+
+/// The first of these that ends.
+async fn ended_mount(
+    mounts: &mut [tokio::process::Child],
+) -> (usize, std::io::Result<std::process::ExitStatus>) {
+    let mut waits: Vec<_> = mounts.iter_mut().map(|child| Box::pin(child.wait())).collect();
+    std::future::poll_fn(|context| {
+        for (number, wait) in waits.iter_mut().enumerate() {
+            if let std::task::Poll::Ready(status) = wait.as_mut().poll(context) {
+                return std::task::Poll::Ready((number, status));
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
 }
 
 /// Returns when there has been no client for `timeout`; never when that is zero.

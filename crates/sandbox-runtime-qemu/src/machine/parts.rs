@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::Stdio;
 
 use sandbox_network::{BridgeConfig, RunAs, needs_card};
@@ -20,6 +21,8 @@ use crate::files::MachineFiles;
 pub struct Parts {
     pub qemu: Child,
     pub share: Child,
+    /// The share servers of the mounts beside the checkout.
+    pub mounts: Vec<Child>,
     pub network: Option<Network>,
     /// The host's ends of the guest link and of the console.
     pub link: Option<UnixStream>,
@@ -48,9 +51,10 @@ impl Parts {
     /// Starts all three at once: QEMU connects to sockets that exist already.
     pub async fn start(files: &MachineFiles, config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
         let share = start_share(files, config).await?;
+        let mounts = start_mounts(files, config).await?;
         let (network, network_fd) = if needs_card(&config.spec.network) {
             let (ours, qemus) = UnixStream::pair()?;
-            (Some(start_network(config, ours).await?), Some(OwnedFd::from(qemus)))
+            (Some(start_network(files, config, ours).await?), Some(OwnedFd::from(qemus)))
         } else {
             (None, None)
         };
@@ -67,6 +71,7 @@ impl Parts {
             link_fd: 3,
             console_fd: 4,
             network_fd: network_fd.is_some().then_some(5),
+            mounts: config.spec.mounts.len(),
             tsc_khz: (accel == Accel::Tcg).then(crate::tsc_khz).flatten(),
         };
         let mut qemu = std::process::Command::new(&config.qemu);
@@ -77,12 +82,13 @@ impl Parts {
         let qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot start {}: {error}", config.qemu.display()))
         })?;
-        Ok(Self { qemu, share, network, link: Some(link), console: Some(console) })
+        Ok(Self { qemu, share, mounts, network, link: Some(link), console: Some(console) })
     }
 
     /// Kills what is left and waits until it is gone.
     pub async fn end(mut self) {
         let mut children = vec![&mut self.qemu, &mut self.share];
+        children.extend(self.mounts.iter_mut());
         children.extend(self.network.as_mut().map(|network| &mut network.child));
         for child in children {
             if let Err(error) = child.kill().await {
@@ -95,13 +101,13 @@ impl Parts {
 async fn internal(
     config: &MachineConfig,
     arguments: &[&str],
-    fd: OwnedFd,
+    fds: Vec<OwnedFd>,
     stdin: Vec<u8>,
     stdout: Stdio,
 ) -> std::io::Result<Child> {
     let mut command = std::process::Command::new(&config.program);
     command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout);
-    spawn::prepare(&mut command, vec![fd]);
+    spawn::prepare(&mut command, fds);
     let mut child = Command::from(command).kill_on_drop(true).spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
         pipe.write_all(&stdin).await?;
@@ -109,24 +115,45 @@ async fn internal(
     Ok(child)
 }
 
-async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Child> {
+fn share_config(config: &MachineConfig) -> ShareConfig {
     let workspace = &config.spec.workspace;
-    let share = ShareConfig {
+    ShareConfig {
         dir: workspace.source.clone(),
         quota_bytes: workspace.quota.bytes(),
+        readonly: false,
         host_uid: workspace.host_uid,
         host_gid: workspace.host_gid,
         guest_uid: workspace.guest_uid,
         guest_gid: workspace.guest_gid,
         max_descriptors: None,
-    };
-    let listener: UnixListener =
-        sandbox_state::bind_socket(&files.share_socket()).map_err(std::io::Error::other)?;
-    let arguments = ["share", "--listener-fd", "3"];
-    internal(config, &arguments, listener.into(), serde_json::to_vec(&share)?, Stdio::null()).await
+    }
 }
 
-async fn start_network(config: &MachineConfig, socket: UnixStream) -> std::io::Result<Network> {
+async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Child> {
+    serve_share(config, &share_config(config), &files.share_socket()).await
+}
+
+async fn start_mounts(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Vec<Child>> {
+    let mut children = Vec::new();
+    for (number, mount) in config.spec.mounts.iter().enumerate() {
+        let share =
+            ShareConfig { dir: mount.source.clone(), readonly: mount.readonly, ..share_config(config) };
+        children.push(serve_share(config, &share, &files.mount_socket(number)).await?);
+    }
+    Ok(children)
+}
+
+async fn serve_share(config: &MachineConfig, share: &ShareConfig, socket: &Path) -> std::io::Result<Child> {
+    let listener: UnixListener = sandbox_state::bind_socket(socket).map_err(std::io::Error::other)?;
+    let arguments = ["share", "--listener-fd", "3"];
+    internal(config, &arguments, vec![listener.into()], serde_json::to_vec(share)?, Stdio::null()).await
+}
+
+async fn start_network(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    socket: UnixStream,
+) -> std::io::Result<Network> {
     let workspace = &config.spec.workspace;
     let as_root = nix::unistd::geteuid().is_root();
     let owner = RunAs { uid: workspace.host_uid, gid: workspace.host_gid };
@@ -138,9 +165,11 @@ async fn start_network(config: &MachineConfig, socket: UnixStream) -> std::io::R
         run_as: (as_root && owner.uid != 0).then_some(owner),
         log: None,
     };
-    let arguments = ["network", "--socket-fd", "3"];
-    let mut child =
-        internal(config, &arguments, socket.into(), serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
+    // Opened here: the bridge has no right to files of ours.
+    let log = fs_err::OpenOptions::new().create(true).append(true).open(files.network_log())?;
+    let fds = vec![socket.into(), log.into_parts().0.into()];
+    let arguments = ["network", "--socket-fd", "3", "--log-fd", "4"];
+    let mut child = internal(config, &arguments, fds, serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
     let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("the bridge has no output"))?;
     Ok(Network { child, ready: BufReader::new(stdout) })
 }

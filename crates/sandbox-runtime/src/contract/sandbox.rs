@@ -54,6 +54,8 @@ impl<'h> Sandbox<'h> {
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
             labels: BTreeMap::from([("contract".to_string(), "yes".to_string())]),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             idle_timeout: Duration::from_hours(1),
         };
         Ok(Self { harness, spec, lent: false })

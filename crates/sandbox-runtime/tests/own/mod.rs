@@ -88,6 +88,8 @@ impl Own {
             env: std::collections::BTreeMap::new(),
             network: NetworkPolicy::default(),
             labels: std::collections::BTreeMap::new(),
+            mounts: Vec::new(),
+            ports: Vec::new(),
             idle_timeout: Duration::from_mins(1),
         };
         harness.runtime.create(&spec)?;

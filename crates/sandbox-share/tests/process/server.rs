@@ -160,6 +160,7 @@ pub fn config(dir: &Path, owner: (u32, u32)) -> ShareConfig {
     ShareConfig {
         dir: dir.canonicalize().unwrap(),
         quota_bytes: 0,
+        readonly: false,
         host_uid: owner.0,
         host_gid: owner.1,
         guest_uid: 1000,

@@ -1,0 +1,99 @@
+//! `network` and `ports`: changing what sandboxes reach, and seeing what leads into them.
+
+use insta::assert_snapshot;
+
+use crate::environment::TestEnvironment;
+
+const USER: &str = "home/config/agents-sandbox/config.yaml";
+const PROJECT: &str = "project/.agents-sandbox/config.yaml";
+
+fn read(environment: &TestEnvironment, path: &str) -> String {
+    std::fs::read_to_string(environment.path(path)).unwrap()
+}
+
+#[test]
+fn a_rule_is_written_where_a_person_wrote() {
+    let environment = TestEnvironment::new();
+    environment.write(USER, "# mine\nnetwork:\n  profile: none # closed\n");
+    assert_snapshot!(environment.run(&["network", "allow", "registry.npmjs.org:443", "host:11434"]), @"
+    added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: registry.npmjs.org:443
+    added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: host:11434
+    it counts from the next start of a sandbox on; a running one has to be stopped for it
+    ");
+    environment.run(&["network", "deny", "*:25"]).success();
+    let text = read(&environment, USER);
+    assert!(text.starts_with("# mine\n") && text.contains("profile: none # closed\n"), "{text}");
+    let shown = environment.run(&["config", "show"]).success();
+    assert!(shown.contains("host:11434, registry.npmjs.org:443"), "{shown}");
+    assert!(
+        shown.lines().any(|line| line.starts_with("network.egress-deny") && line.contains("*:25")),
+        "{shown}"
+    );
+    let again = environment.run(&["network", "allow", "host:11434"]);
+    assert!(again.stderr.contains("has it already"), "{}", again.stderr);
+    assert_eq!(read(&environment, USER), text);
+}
+
+#[test]
+fn what_is_no_destination_is_written_nowhere() {
+    let environment = TestEnvironment::new();
+    for (text, why) in
+        [("host:99999", "from 1 to 65535"), ("10.0.0.0/99", "from 0 to 32"), ("127.0.0.1", "`host`")]
+    {
+        let refused = environment.run(&["network", "allow", "good.example", text]);
+        assert_eq!(refused.code, Some(2), "{text}");
+        assert!(refused.stderr.contains(why), "{text}: {}", refused.stderr);
+    }
+    assert!(!environment.path(USER).exists());
+    environment.run(&["network", "allow", "good.example"]).success();
+    assert!(environment.path(USER).exists());
+}
+
+#[test]
+fn a_list_that_another_layer_replaces_is_not_added_to_in_vain() {
+    let environment = TestEnvironment::new();
+    environment.write(PROJECT, "network: {egress-allow: [a.example]}\n");
+    let refused = environment.run(&["network", "allow", "b.example"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains(".agents-sandbox/config.yaml:1 replaces your own list"),
+        "{}",
+        refused.stderr
+    );
+    environment.run(&["network", "allow", "b.example", "--project"]).success();
+    assert_eq!(read(&environment, PROJECT), "network: {egress-allow: [\"b.example\", a.example]}\n");
+}
+
+/// Whoever works in the sandbox made the link; the user's own files are not theirs to change.
+#[test]
+fn a_link_in_the_project_is_not_written_through() {
+    let environment = TestEnvironment::new();
+    environment.write("home/other.yaml", "cpus: 2\n");
+    std::fs::create_dir_all(environment.path("project/.agents-sandbox")).unwrap();
+    std::os::unix::fs::symlink(environment.path("home/other.yaml"), environment.path(PROJECT)).unwrap();
+    let refused = environment.run(&["network", "allow", "a.example", "--project"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("is a link"), "{}", refused.stderr);
+    assert_eq!(read(&environment, "home/other.yaml"), "cpus: 2\n");
+    std::fs::remove_file(environment.path(PROJECT)).unwrap();
+    environment.run(&["network", "allow", "a.example", "--project"]).success();
+    assert!(read(&environment, PROJECT).contains("a.example"));
+}
+
+#[test]
+fn the_agents_provider_is_open_until_someone_says_otherwise() {
+    let environment = TestEnvironment::new();
+    let provider = |words: &[&str]| {
+        let words: Vec<&str> = ["run", "--dry-run"].iter().chain(words).copied().collect();
+        let shown = environment.run(&words).success();
+        shown.lines().find(|line| line.starts_with("network")).unwrap().to_string()
+    };
+    assert!(provider(&["--agent", "claude-code"]).contains("none, and api.anthropic.com:443"));
+    assert!(provider(&[]).contains("opencode.ai:443"));
+    assert_eq!(provider(&["--network", "none"]).split_whitespace().collect::<Vec<_>>(), ["network", "none"]);
+    let shown = environment.run(&["config", "show"]).success();
+    let row = shown.lines().find(|line| line.starts_with("network.provider")).unwrap();
+    assert!(row.contains("opencode.ai:443"), "{row}");
+    environment.write(USER, "network: {provider: [llm.corp.example]}\n");
+    assert!(provider(&[]).ends_with("none, and llm.corp.example"));
+}

@@ -1,0 +1,50 @@
+//! What a resolver's answer says, on its way to the guest.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::rr::{RData, RecordType};
+use microsandbox_network::shared::ResolvedHostnameFamily;
+
+use crate::watch::packet;
+
+/// A name and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// In lower case, without its last dot.
+    pub name: String,
+    pub family: ResolvedHostnameFamily,
+    pub addresses: Vec<IpAddr>,
+    pub ttl: Duration,
+}
+
+/// The addresses in a datagram from port 53.
+pub(crate) fn answer(frame: &[u8]) -> Option<Found> {
+    let (17, _, datagram) = packet(frame)? else { return None };
+    if u16::from_be_bytes([*datagram.first()?, *datagram.get(1)?]) != 53 {
+        return None;
+    }
+    let message = Message::from_vec(datagram.get(8..)?).ok()?;
+    let query = message.queries.first()?;
+    let family = match query.query_type() {
+        RecordType::A => ResolvedHostnameFamily::Ipv4,
+        RecordType::AAAA => ResolvedHostnameFamily::Ipv6,
+        _ => return None,
+    };
+    if message.metadata.response_code != ResponseCode::NoError {
+        return None;
+    }
+    let records = message.answers.iter().filter_map(|record| {
+        let address = match record.data {
+            RData::A(ref address) => IpAddr::V4(address.0),
+            RData::AAAA(ref address) => IpAddr::V6(address.0),
+            _ => return None,
+        };
+        Some((address, record.ttl))
+    });
+    let (addresses, ttls): (Vec<IpAddr>, Vec<u32>) = records.unzip();
+    let ttl = Duration::from_secs(ttls.into_iter().min()?.into());
+    let name = query.name().to_ascii();
+    Some(Found { name: name.trim_end_matches('.').to_ascii_lowercase(), family, addresses, ttl })
+}

@@ -1,0 +1,105 @@
+//! Ports of the host that lead into the guest, over the guest link: they need no network card, and reach what
+//! listens on the guest's loopback.
+
+use std::io::ErrorKind;
+use std::net::TcpListener as StdListener;
+use std::time::Duration;
+
+use sandbox_model::PortForward;
+use sandbox_wire::{GuestReply, GuestRequest};
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::frames::{read_message, write_message};
+use super::link::Link;
+
+const BUFFER: usize = 64 << 10;
+
+/// A listener, and the guest's port behind it.
+pub type Published = (StdListener, u16);
+
+/// Takes every port, or none: whoever asked for one must not find out later that it leads elsewhere.
+pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
+    let mut published = Vec::new();
+    for port in ports {
+        for address in port.addresses() {
+            match StdListener::bind(address) {
+                Ok(listener) => published.push((listener, port.guest)),
+                // A host without IPv6 has only one loopback.
+                Err(error)
+                    if port.bind.is_none()
+                        && address.is_ipv6()
+                        && matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::Unsupported) => {}
+                Err(error) => return Err(format!("port {address} cannot be published: {error}")),
+            }
+        }
+    }
+    Ok(published)
+}
+
+/// Accepts for as long as this process lives. Whoever connected before waits in the listener.
+pub fn serve(published: Vec<Published>, link: &Link) {
+    for (listener, port) in published {
+        let link = link.clone();
+        tokio::spawn(async move {
+            if let Err(error) = accept(listener, port, &link).await {
+                tracing::warn!("the port to {port} in the guest is closed: {error}");
+            }
+        });
+    }
+}
+
+async fn accept(listener: StdListener, port: u16, link: &Link) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let link = link.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = forward(socket, port, &link).await {
+                        tracing::debug!("a connection to port {port} in the guest ended: {error}");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept for port {port} in the guest: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Nobody listening in the guest ends the connection, as it would on one machine.
+async fn forward(mut socket: TcpStream, port: u16, link: &Link) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut stream = link.open().await.ok_or(ErrorKind::BrokenPipe)?;
+    let frame = std::io::Error::other::<sandbox_wire::FrameError>;
+    write_message(&mut stream, &GuestRequest::Dial { port }).await.map_err(frame)?;
+    if let GuestReply::Failed(problem) = read_message(&mut stream).await.map_err(frame)? {
+        return Err(std::io::Error::other(problem));
+    }
+    copy_bidirectional_with_sizes(&mut socket, &mut stream, BUFFER, BUFFER).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_named_and_a_free_one_is_taken_on_both_loopbacks() {
+        let taken = StdListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let port = |bind| PortForward { bind, host: address.port(), guest: 80 };
+        let error = bind(&[port(None)]).unwrap_err();
+        assert!(error.starts_with(&format!("port {address} cannot be published: ")), "{error}");
+        drop(taken);
+        let published = bind(&[port(None)]).unwrap();
+        assert_eq!(published[0].0.local_addr().unwrap(), address);
+        assert!(
+            published.iter().all(|(listener, guest)| {
+                *guest == 80 && listener.local_addr().unwrap().ip().is_loopback()
+            })
+        );
+    }
+}
