@@ -141,6 +141,23 @@ fn ctrl_d_ends_it_on_a_terminal() {
 }
 
 #[test]
+fn the_detach_key_leaves_an_agent_with_a_server_and_is_any_other_commands_own() {
+    let environment = stand_in("opencode");
+    let tmux = Tmux::new(&environment);
+    tmux.line("$P run; echo \"code $?\"");
+    tmux.wait_for_line("attached");
+    tmux.key("C-]");
+    tmux.wait_for_line("detached; what the agent is at goes on in the sandbox");
+    tmux.wait_for_line("code 0");
+    environment.write("project/keys", "stty raw -echo; echo ready; head -c 1 | od -An -tx1; stty sane");
+    tmux.line("clear; $P exec --agent opencode -it -- sh keys; echo \"code $?\"");
+    tmux.wait_for("ready");
+    tmux.key("C-]");
+    tmux.wait_for_line("1d");
+    tmux.wait_for_line("code 0");
+}
+
+#[test]
 fn a_sandbox_that_is_killed_is_said() {
     let environment = with_agent();
     let mut served = Served::start(&environment, Stdio::null());
