@@ -11,7 +11,7 @@ use sandbox_runtime::RuntimeError;
 use sandbox_state::{Layout, MsbFiles, make_private_dir};
 use sha2::Digest as _;
 
-use crate::call::{ASK, Msb, problem};
+use crate::call::{ASK, Msb, WORK, problem};
 use crate::command;
 use crate::error::from_state;
 use crate::files::Files;
@@ -32,7 +32,7 @@ pub fn first_boot(
     let home = Home::new(layout, installed)?;
     let msb = Msb::new(installed.msb.clone(), &home.files);
     let (digest, archive) = smallest_image()?;
-    let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), ASK)?;
+    let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), WORK)?;
     if said.code != Some(0) {
         let problem = problem(&said.stderr);
         return Err(RuntimeError::other(format!("its smallest image could not be loaded: {problem}")));
