@@ -30,7 +30,7 @@ pub fn run(name: &str) -> Result<(), String> {
     (case.run)(&harness).map_err(|failure| failure.0)
 }
 
-struct QemuHarness {
+pub struct QemuHarness {
     runtime: QemuRuntime,
     layout: Layout,
     image: TestImage,
@@ -40,7 +40,7 @@ struct QemuHarness {
 }
 
 impl QemuHarness {
-    fn new() -> Result<Self, String> {
+    pub fn new() -> Result<Self, String> {
         let layout = place::layout()?;
         let (archive, digest) = image::archive()?;
         let reference: ImageRef =

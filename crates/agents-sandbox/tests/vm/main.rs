@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stderr, reason = "the second process reports to the first")]
 
+mod beside;
 mod contract;
 mod homes;
 mod image;
@@ -42,5 +43,6 @@ fn main() -> ExitCode {
     for (name, run) in homes::CASES {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
+    trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,0 +1,154 @@
+//! What a machine has beside the checkout: published ports, and folders of the host, one of them read-only
+//! whatever the guest's own root does.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use sandbox_model::{
+    ByteSize, ExecSpec, ExecUser, ExtraMount, NetworkPolicy, PortForward, SandboxSpec, WorkspaceMount,
+};
+use sandbox_runtime::contract::Harness;
+use sandbox_runtime::{Runtime, StopOutcome};
+
+use crate::contract::QemuHarness;
+
+/// Where the guest's server listens, on its loopback alone.
+const GUEST_PORT: u16 = 4711;
+/// Answers one connection after another with what it got, in capitals.
+const SERVER: &str = "use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0); setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
+     bind($s, sockaddr_in(4711, INADDR_LOOPBACK)) or die; listen($s, 16); $SIG{HUP} = q(IGNORE); fork and exit; \
+     while (accept(my $c, $s)) { local $/; my $got = <$c>; print $c uc $got; close $c }";
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// One machine for all of it: a boot is what costs.
+pub fn run() -> Result<(), String> {
+    let harness = QemuHarness::new()?;
+    let spec = spec(&harness)?;
+    let runtime = harness.runtime();
+    let name = spec.name.clone();
+    runtime
+        .load_image(
+            &spec.image,
+            &spec.image_digest,
+            &mut fs::File::open(&harness.image().archive).map_err(text)?,
+            &mut |_, _| {},
+        )
+        .map_err(text)?;
+    runtime.create(&spec).map_err(text)?;
+    let ended = runtime.start(&name).map_err(text).and_then(|()| checks(runtime, &spec));
+    let stopped = runtime.stop(&name, Duration::from_secs(20)).map_err(text);
+    let again = taken(runtime, &spec);
+    runtime.remove(&name).map_err(text)?;
+    ended?;
+    again?;
+    (stopped? == StopOutcome::Graceful).then_some(()).ok_or_else(|| "the stop took force".into())
+}
+
+fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
+    let folder = || harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text);
+    let (source, data, kept) = (folder()?, folder()?, folder()?);
+    fs::write(data.join("there"), "from the host").map_err(text)?;
+    fs::write(kept.join("there"), "as it was").map_err(text)?;
+    let owner = fs::metadata(&source).map_err(text)?;
+    let image = harness.image();
+    // Nobody listens there now; whoever takes it before the machine does makes the case fail, not pass.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(text)?;
+    Ok(SandboxSpec {
+        name: format!("beside-{}", std::process::id()).parse().map_err(text)?,
+        image: image.reference.clone(),
+        image_digest: image.digest.clone(),
+        resources: harness.resources(),
+        root_disk: ByteSize::gib(1),
+        tmp: ByteSize::mib(64),
+        home: harness.home_disk().map_err(text)?,
+        workspace: WorkspaceMount {
+            source,
+            quota: ByteSize::mib(256),
+            host_uid: owner.uid(),
+            host_gid: owner.gid(),
+            guest_uid: image.dev_uid,
+            guest_gid: image.dev_gid,
+        },
+        env: BTreeMap::new(),
+        network: NetworkPolicy::default(),
+        mounts: vec![
+            ExtraMount { target: "/data".into(), source: data, readonly: false },
+            ExtraMount { target: "/home/dev/kept".into(), source: kept, readonly: true },
+        ],
+        ports: vec![PortForward { bind: None, host: free.port(), guest: GUEST_PORT }],
+        labels: BTreeMap::new(),
+        idle_timeout: Duration::from_hours(1),
+    })
+}
+
+fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
+    let guest = |user, script: &str| {
+        let command = ExecSpec { user, ..ExecSpec::new(["sh", "-c", script]) };
+        let said = runtime
+            .exec(&spec.name, &command)
+            .and_then(sandbox_runtime::ExecSession::collect)
+            .map_err(text)?;
+        let out = [said.stdout, said.stderr].concat();
+        Ok::<_, String>(String::from_utf8_lossy(&out).trim().to_string())
+    };
+    let same = |what: &str, found: &str, expected: &str| {
+        if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} is not {expected:?}")) }
+    };
+    same(
+        "both folders",
+        &guest(ExecUser::Dev, "cat /data/there /home/dev/kept/there")?,
+        "from the hostas it was",
+    )?;
+    same("writing", &guest(ExecUser::Dev, "echo made > /data/new && echo done")?, "done")?;
+    let made = fs::read_to_string(spec.mounts[0].source.join("new")).map_err(text)?;
+    same("what the guest made", &made, "made\n")?;
+    // The mount's own flag first, then without it: the server is what refuses.
+    let script = "mount -o remount,rw /home/dev/kept && echo again; \
+         echo x > /home/dev/kept/new; echo y > /home/dev/kept/there; rm /home/dev/kept/there; \
+         mkdir /home/dev/kept/d; chmod 600 /home/dev/kept/there; echo end";
+    let said = guest(ExecUser::Root, script)?;
+    if !said.contains("again") || said.matches("Read-only file system").count() != 5 {
+        return Err(format!("a folder that is only read took a change: {said}"));
+    }
+    let kept = &spec.mounts[1].source;
+    same("what is only read", &fs::read_to_string(kept.join("there")).map_err(text)?, "as it was")?;
+    same("its entries", &fs::read_dir(kept).map_err(text)?.count().to_string(), "1")?;
+
+    let port = spec.ports[0];
+    guest(ExecUser::Dev, &format!("perl -e '{SERVER}' </dev/null >/dev/null 2>&1; echo up"))?;
+    for address in port.addresses() {
+        let big = "through the port ".repeat(100_000);
+        let mut stream = TcpStream::connect(address).map_err(text)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1))).map_err(text)?;
+        let mut writer = stream.try_clone().map_err(text)?;
+        let sent = big.clone();
+        let feeder = std::thread::spawn(move || {
+            writer.write_all(sent.as_bytes()).and_then(|()| writer.shutdown(Shutdown::Write))
+        });
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(text)?;
+        feeder.join().map_err(|_| "the feeder panicked")?.map_err(text)?;
+        if answer != big.to_uppercase() {
+            return Err(format!("{} bytes came back through {address}", answer.len()));
+        }
+    }
+    Ok(())
+}
+
+/// A port that someone else has is named, and the machine does not start.
+fn taken(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
+    let address = spec.ports[0].addresses()[0];
+    let _other = TcpListener::bind(address).map_err(|error| format!("{address} after the stop: {error}"))?;
+    match runtime.start(&spec.name) {
+        Err(error) if error.to_string().contains(&format!("port {address} cannot be published")) => Ok(()),
+        other => Err(format!("with its port taken: {other:?}")),
+    }
+}
