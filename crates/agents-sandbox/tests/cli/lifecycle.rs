@@ -50,6 +50,8 @@ fn variables_and_folders() {
     environment.write("project/deep/er/file", "");
     let mut command = environment.command(&[
         "exec",
+        "-l",
+        "warning",
         "-e",
         "A=1=2",
         "-e",

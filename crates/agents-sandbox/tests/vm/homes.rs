@@ -188,6 +188,7 @@ impl Drop for House {
         for volume in self.volumes().unwrap_or_default() {
             let _ = if volume.is_dir() { fs::remove_dir_all(volume) } else { fs::remove_file(volume) };
         }
+        let _ = self.runtime.remove_image(&self.request().build_request().reference());
         let files = self.layout.sandbox_state(&target.checkout, target.agent);
         let locks = self.layout.boot_lock(&target.checkout, target.agent);
         for dir in [files.dir.parent(), locks.parent()].into_iter().flatten() {

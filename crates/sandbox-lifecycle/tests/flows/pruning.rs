@@ -223,9 +223,15 @@ fn image_in_use() {
     let error = remove(false).unwrap_err().to_string();
     assert_eq!(error, format!("image `{reference}` is used by sandbox `{}`", lab.name()));
     sandbox_lifecycle::remove(&lab.context(), &lab.name(), false).unwrap();
-    remove(true).unwrap();
+    assert!(remove(true).unwrap().bytes() > 0);
     assert_eq!(lab.loaded_images(), 1);
-    remove(false).unwrap();
+    // Under another name as well, its content stays.
+    let digest = lab.state().image_digest.unwrap();
+    let other = "agents-sandbox/other:1".parse().unwrap();
+    lab.runtime.load_image(&other, &digest, &mut std::io::empty(), &mut |_, _| {}).unwrap();
+    assert_eq!(remove(true).unwrap().bytes(), 0);
+    lab.runtime.remove_image(&other).unwrap();
+    assert!(remove(false).unwrap().bytes() > 0);
     assert_eq!(lab.loaded_images(), 0);
     assert_eq!(remove(false).unwrap_err().to_string(), format!("there is no image `{reference}`"));
     assert!(lab.up().started);

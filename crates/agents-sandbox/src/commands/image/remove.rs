@@ -24,11 +24,15 @@ pub struct ImageRemoveArgs {
 }
 
 pub fn run(app: &App, args: &ImageRemoveArgs) -> CommandResult {
-    let freed = remove_image(&app.context()?, &args.reference, args.dry_run)?.human();
+    let freed = remove_image(&app.context()?, &args.reference, args.dry_run)?;
+    let freed = match freed.bytes() {
+        0 => "another image has the same content, which stays".to_owned(),
+        _ => format!("{} free", freed.human()),
+    };
     let text = if args.dry_run {
-        format!("would remove {}, {freed}", args.reference)
+        format!("would remove {}; {freed}", args.reference)
     } else {
-        format!("{} is removed; {freed} are free", args.reference)
+        format!("{} is removed; {freed}", args.reference)
     };
     app.console.info(&text);
     Ok(Exit::SUCCESS)
