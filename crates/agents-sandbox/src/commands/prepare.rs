@@ -107,6 +107,14 @@ pub fn attach(
 
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
 pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
+    // Silence would be a lie: nobody puts these values in yet.
+    let folders = [&context.layout.config, &request.project.config_dir];
+    let files =
+        folders.iter().flat_map(|folder| ["env.secret", "env.secret.yaml"].map(|name| folder.join(name)));
+    for file in files.filter(|file| file.exists()) {
+        app.console
+            .warning(&format!("{} is not used: secrets are not available in this version", file.display()));
+    }
     let first =
         context.runtime.inspect(&sandbox_lifecycle::sandbox_name(context, &request.target())?)?.is_none();
     if first {
