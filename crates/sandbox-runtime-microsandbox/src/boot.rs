@@ -4,7 +4,7 @@ use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode, read_record, write_record};
 
-use crate::call::{ASK, Msb, WORK, problem};
+use crate::call::{ASK, Msb, WORK, failed as failed_call, problem};
 use crate::command::{self, Ceiling};
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
@@ -68,7 +68,11 @@ pub fn boot(
     };
     let outcome = match msb.try_boot(&line, WORK) {
         Ok(said) if said.code == Some(0) => Ok(()),
-        Ok(said) => Err(problem(&said.stderr)),
+        Ok(said) => Err(match problem(&said.stderr) {
+            // It says nothing, so at least how it ended.
+            text if text.is_empty() => failed_call(&line, &said).to_string(),
+            text => text,
+        }),
         Err(error) => Err(error.to_string()),
     };
     match outcome {

@@ -20,11 +20,16 @@ end() {
   else
     failed=$((failed + 1)); echo "FAIL program_$name ($took s)"; echo "     $problem"
     printf '%s\n' "$said" | tail -n 12 | sed 's/^/     /'
-    sed 's/^/     /' "$HOME/logs/stderr" | tail -n 20
+    lines "$HOME/logs/stderr"
   fi
 }
 # Runs the program; what it prints is $said, its code $code.
-program() { said=$(timeout 600 agents-sandbox "$@" 2>"$HOME/logs/stderr"); code=$?; cat "$HOME/logs/stderr" >> "$HOME/logs/program.log"; }
+program() {
+  said=$(timeout 600 agents-sandbox "$@" 2>"$HOME/logs/stderr"); code=$?
+  { echo "$ $*"; cat "$HOME/logs/stderr"; } >> "$HOME/logs/program.log"
+  [ "$code" = 0 ] || lines "$HOME/logs/stderr"
+}
+lines() { sed 's/^/     /' "$1" | tail -n 20; }
 told() { grep -q -- "$1" "$HOME/logs/stderr"; }
 says() { grep -q -- "$1" <<< "$said"; }
 status_is() { program list --format json; says "\"status\": \"$1\""; }
