@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-type Outcome<T = ()> = Result<T, String>;
+pub type Outcome<T = ()> = Result<T, String>;
 
 /// Aims on a quiet machine of two cores without hardware virtualization, in milliseconds.
 const AIMS: [(&str, u128); 4] = [
@@ -20,7 +20,8 @@ const AIMS: [(&str, u128); 4] = [
 ];
 const MEMORY_AIM_KIB: u64 = 60 * 1024;
 
-struct Bench {
+/// A project with a sandbox of its own.
+pub struct Bench {
     program: PathBuf,
     project: PathBuf,
     scratch: PathBuf,
@@ -35,12 +36,13 @@ pub fn run(runs: usize) -> Outcome {
     outcome
 }
 
-fn text(error: &dyn std::fmt::Display) -> String {
+pub fn text(error: &dyn std::fmt::Display) -> String {
     error.to_string()
 }
 
 impl Bench {
-    fn new() -> Outcome<Self> {
+    /// Builds the release program, and makes the project's folder.
+    pub fn new() -> Outcome<Self> {
         println!("building the release program …");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let built = Command::new(&cargo)
@@ -61,7 +63,8 @@ impl Bench {
         Ok(Self { program: target.join("release/agents-sandbox"), project, scratch, data })
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The program with these arguments, in the project.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
@@ -76,7 +79,8 @@ impl Bench {
         command
     }
 
-    fn timed(mut command: Command) -> Outcome<Duration> {
+    /// How long a command takes that has to succeed.
+    pub fn timed(mut command: Command) -> Outcome<Duration> {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let begin = Instant::now();
         let output = command.output().map_err(|error| text(&error))?;
@@ -94,7 +98,7 @@ impl Bench {
         }
         let mut cold = Vec::new();
         for _ in 0..runs {
-            Self::timed(self.command(&["stop"]))?;
+            Self::timed(self.command(&["stop", "--cold"]))?;
             cold.push(Self::timed(self.command(&["exec", "--", "true"]))?);
         }
         let mut warm = Vec::new();
@@ -102,7 +106,7 @@ impl Bench {
             warm.push(Self::timed(self.command(&["exec", "--", "true"]))?);
         }
         let memory = self.memory()?;
-        Self::timed(self.command(&["stop"]))?;
+        Self::timed(self.command(&["stop", "--cold"]))?;
         let records = self.records(1_000)?;
         let mut list = Vec::new();
         let mut version = Vec::new();
@@ -171,7 +175,7 @@ impl Bench {
         Ok(data)
     }
 
-    fn sandbox_dir(&self) -> Outcome<PathBuf> {
+    pub fn sandbox_dir(&self) -> Outcome<PathBuf> {
         let sandboxes = self.data.join("agents-sandbox/qemu/sandboxes");
         self.named(&sandboxes).pop().ok_or_else(|| format!("no sandbox in {}", sandboxes.display()))
     }
@@ -194,7 +198,7 @@ impl Bench {
             .collect()
     }
 
-    fn clean(&self) {
+    pub fn clean(&self) {
         let _ = self.command(&["kill", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         for volume in self.named(&self.data.join("agents-sandbox/volumes")) {
             let _ = fs::remove_file(volume);

@@ -4,9 +4,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench_boot;
+mod bench_wake;
 mod check_rooms;
 mod lab;
 mod rooms;
+mod sleep_cycles;
 
 use std::process::ExitCode;
 
@@ -14,6 +16,8 @@ const CHORES: &str = "\
 chores:
   check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
   bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
+  bench wake [RUNS]  time sleeping and waking, with opencode's server running (10 runs)
+  sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
   lab [CASE…]        the runtime contract and the program on real microsandbox, inside emulated machines";
 
@@ -27,6 +31,16 @@ fn main() -> ExitCode {
         ["bench", "boot", runs] => match runs.parse() {
             Ok(runs @ 1..) => bench_boot::run(runs),
             _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
+        },
+        ["bench", "wake"] => bench_wake::run(10),
+        ["bench", "wake", runs] => match runs.parse() {
+            Ok(runs @ 1..) => bench_wake::run(runs),
+            _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
+        },
+        ["sleep-cycles"] => sleep_cycles::run(200),
+        ["sleep-cycles", cycles] => match cycles.parse() {
+            Ok(cycles @ 1..) => sleep_cycles::run(cycles),
+            _ => Err(format!("`{cycles}` is not a number of cycles; write for example 20")),
         },
         ["help" | "--help" | "-h"] => {
             println!("{CHORES}");

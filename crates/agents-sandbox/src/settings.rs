@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use sandbox_config::{Flags, HomeFile, Inputs, Loaded, Mount, Origin, ProjectLayer, Settings, Value, load};
+use sandbox_config::{
+    AutoStop, Flags, HomeFile, Inputs, Loaded, Mount, Origin, ProjectLayer, Settings, Value, load,
+};
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
 };
@@ -138,6 +140,7 @@ impl Meant {
             mounts: mounts(settings)?,
             ports: settings.port_forwards(),
             env: reviewed.env().clone(),
+            sleep: settings.auto_stop.value == AutoStop::Sleep,
             auto_stop_timeout: settings.auto_stop_timeout.value,
             auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions.value,
             auto_stop_max_session_retries: settings.auto_stop_max_session_retries.value,

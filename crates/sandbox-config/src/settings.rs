@@ -159,7 +159,7 @@ settings! {
     /// Ports of the host that lead to ports of the guest.
     ports: Vec<String> = Vec::new(); "ports", network::ports, false, Some("--publish");
     /// What happens to a sandbox that nobody uses.
-    auto_stop: AutoStop = AutoStop::Stop; "auto-stop", read::word, true, None;
+    auto_stop: AutoStop = AutoStop::Sleep; "auto-stop", read::word, true, None;
     /// How long a sandbox stays up after its last client left.
     auto_stop_timeout: Duration = Duration::from_secs(10); "auto-stop-timeout", read::duration, true, None;
     /// Stop even while the agent still works.

@@ -14,6 +14,7 @@ use crate::console::say;
 use crate::guest::Guest;
 use crate::link::{LinkEnd, serve};
 use crate::port::{Port, find};
+use crate::sleep;
 
 /// A host that stays away for this long is gone: nobody can stop this machine any more but itself.
 const HOST_RETURNS_WITHIN: Duration = Duration::from_mins(1);
@@ -58,9 +59,10 @@ async fn links(port: &Port, guest: &Arc<Guest>) -> io::Result<()> {
         }
         let carrier =
             BufReader::with_capacity(READ_BUFFER, BufWriter::with_capacity(WRITE_BUFFER, port.link()?));
-        if serve(carrier, Arc::clone(guest)).await == LinkEnd::PowerOff {
-            return Ok(());
+        match serve(carrier, Arc::clone(guest)).await {
+            LinkEnd::PowerOff => return Ok(()),
+            LinkEnd::Asleep(token) => sleep::until_woken(port, guest, token, HOST_RETURNS_WITHIN).await?,
+            LinkEnd::Lost => say(format_args!("the host has closed the link")),
         }
-        say(format_args!("the host has closed the link"));
     }
 }

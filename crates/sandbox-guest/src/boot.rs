@@ -25,7 +25,7 @@ use crate::console::say;
 use crate::guest::{Guest, Settings};
 use crate::init::ROOT_IS_SWITCHED;
 use crate::machine::{BootError, Machine, Steps};
-use crate::{clock, session, shutdown};
+use crate::{clock, connections, session, shutdown};
 
 /// A mount whose other side does not answer never returns. The host's own deadline is the net below.
 const BOOT_WITHIN: Duration = Duration::from_secs(30);
@@ -74,6 +74,18 @@ impl Machine for LiveMachine {
 
     fn set_clock(&self, unix_nanos: u64) -> io::Result<()> {
         clock::set(unix_nanos)
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        nix::unistd::sync();
+        Ok(())
+    }
+
+    fn wake(&self, unix_nanos: u64) -> io::Result<()> {
+        clock::set(unix_nanos)?;
+        let reset = connections::reset()?;
+        say(format_args!("awake; {reset} connections reset"));
+        Ok(())
     }
 
     fn shut_down(&self, grace: Duration) {

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use sandbox_wire::TOKEN;
 use tokio::sync::Notify;
 
 use crate::machine::Machine;
@@ -21,6 +22,9 @@ pub struct Guest {
     settings: OnceLock<Settings>,
     stopping: AtomicBool,
     pub(crate) power_off: Notify,
+    /// The token of the wake call to wait for, and word that the link is to end for it.
+    asleep: Mutex<Option<[u8; TOKEN]>>,
+    pub(crate) falls_asleep: Notify,
 }
 
 impl std::fmt::Debug for Guest {
@@ -38,6 +42,8 @@ impl Guest {
             settings: OnceLock::new(),
             stopping: AtomicBool::new(false),
             power_off: Notify::new(),
+            asleep: Mutex::new(None),
+            falls_asleep: Notify::new(),
         }
     }
 
@@ -60,6 +66,17 @@ impl Guest {
     /// True for the one caller that may shut the machine down; commands are refused from here on.
     pub(crate) fn claim_shutdown(&self) -> bool {
         !self.stopping.swap(true, Ordering::Relaxed)
+    }
+
+    /// The link is to end until a wake call with `token` comes.
+    pub(crate) fn fall_asleep(&self, token: [u8; TOKEN]) {
+        *self.asleep.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        self.falls_asleep.notify_one();
+    }
+
+    /// The token of the wake call to wait for, once.
+    pub(crate) fn take_token(&self) -> Option<[u8; TOKEN]> {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn stopping(&self) -> bool {

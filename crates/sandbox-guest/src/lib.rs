@@ -3,7 +3,7 @@
 //! ```text
 //! kernel ──► init (process 1): /dev /proc /sys, reaps orphans, cuts the power when the agent ends
 //!               └─► agent: virtio-serial port ──► yamux server ──► one session per stream
-//!                                                                   Boot · Exec · Dial · SetClock · Shutdown
+//!                                                                   Boot · Exec · Dial · SetClock · Sleep · Shutdown
 //! ```
 //!
 //! Everything that touches the machine as a whole (mounting, killing all processes, the clock) sits behind
@@ -12,6 +12,7 @@
 pub mod agent;
 mod boot;
 mod clock;
+mod connections;
 mod console;
 mod dial;
 mod exec;
@@ -23,6 +24,7 @@ mod machine;
 mod port;
 mod session;
 mod shutdown;
+mod sleep;
 pub mod stdio;
 mod stream;
 mod sys;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures::{AsyncRead, AsyncWrite};
+use sandbox_wire::TOKEN;
 use yamux::{Config, Connection, Mode};
 
 use crate::console::say;
@@ -33,6 +34,8 @@ pub fn link_config() -> Config {
 pub enum LinkEnd {
     /// The host closed the link or spoke nonsense. All sessions end with it.
     Lost,
+    /// The memory is about to be saved: wait for the wake call with this token. All sessions end.
+    Asleep([u8; TOKEN]),
     /// A shutdown was asked for and is done: cut the power.
     PowerOff,
 }
@@ -58,9 +61,15 @@ pub async fn serve_with(
 ) -> LinkEnd {
     let mut connection = Connection::new(io, config, Mode::Server);
     let mut power_off = std::pin::pin!(guest.power_off.notified());
+    let mut falls_asleep = std::pin::pin!(guest.falls_asleep.notified());
     poll_fn(|cx| {
         if power_off.as_mut().poll(cx).is_ready() {
             return Poll::Ready(LinkEnd::PowerOff);
+        }
+        if falls_asleep.as_mut().poll(cx).is_ready()
+            && let Some(token) = guest.take_token()
+        {
+            return Poll::Ready(LinkEnd::Asleep(token));
         }
         loop {
             match connection.poll_next_inbound(cx) {

@@ -10,6 +10,11 @@ pub trait Machine: Send + Sync + 'static {
     fn boot(&self, config: &BootConfig, steps: &Steps) -> Result<(), BootError>;
     /// Sets the clock, in nanoseconds since 1970.
     fn set_clock(&self, unix_nanos: u64) -> io::Result<()>;
+    /// Brings everything to the disks, as before a power cut.
+    fn settle(&self) -> io::Result<()>;
+    /// After the memory came back from a disk: sets the clock, and ends the connections whose other side is
+    /// long gone.
+    fn wake(&self, unix_nanos: u64) -> io::Result<()>;
     /// Ends every other process (TERM, KILL after `grace`) and leaves the disks clean.
     fn shut_down(&self, grace: Duration);
 }

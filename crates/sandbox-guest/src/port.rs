@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use futures::{AsyncRead, AsyncWrite};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 use tokio::io::unix::AsyncFd;
@@ -67,6 +68,29 @@ impl Port {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         true
+    }
+
+    /// What has arrived, without waiting; 0 when that is nothing, or the host's end is closed.
+    pub fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match read(&self.0, buffer) {
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
+            other => Ok(other?),
+        }
+    }
+
+    /// Writes all of it, waiting where the host takes no more; an error when `limit` passes first.
+    pub async fn write_all(&self, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
+        while !bytes.is_empty() {
+            match write(&self.0, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::EAGAIN | Errno::EINTR) if Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn host_is_connected(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::console::say;
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
 use crate::stream::SessionStream;
-use crate::{boot, clock, dial, exec, shutdown};
+use crate::{boot, clock, dial, exec, shutdown, sleep};
 
 /// One stream from its first frame to its end.
 pub async fn serve(stream: SessionStream, guest: Arc<Guest>) {
@@ -29,6 +29,7 @@ async fn answer(request: GuestRequest, frames: FrameReader, guest: &Arc<Guest>) 
         GuestRequest::Exec(request) => return exec::answer(*request, frames, guest).await,
         GuestRequest::Dial { port } => return dial::answer(port, frames).await,
         GuestRequest::SetClock { unix_nanos } => clock::answer(unix_nanos, guest).await,
+        GuestRequest::Sleep { token } => return sleep::answer(token, frames, guest).await,
         GuestRequest::Shutdown { grace_millis } => {
             return shutdown::answer(grace_millis, frames, guest).await;
         }

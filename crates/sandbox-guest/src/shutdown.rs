@@ -13,7 +13,7 @@ use crate::guest::Guest;
 use crate::session::blocking;
 
 /// How long the host may take to read the reply and close its end before the power goes anyway.
-const HOST_READS_WITHIN: Duration = Duration::from_millis(100);
+pub const HOST_READS_WITHIN: Duration = Duration::from_millis(100);
 /// How long killed processes may take to be gone.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -84,5 +84,13 @@ impl Machine for BootedByOthers {
         Err(io::Error::other("the clock is the runtime's"))
     }
 
+    fn settle(&self) -> io::Result<()> {
+        Err(io::Error::other("the machine is the runtime's"))
+    }
+
+    fn wake(&self, _: u64) -> io::Result<()> {
+        Err(io::Error::other("the machine is the runtime's"))
+    }
+
     fn shut_down(&self, _: Duration) {}
 }

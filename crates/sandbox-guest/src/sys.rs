@@ -107,3 +107,31 @@ pub fn open_peer(master: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         Ok(OwnedFd::from_raw_fd(peer))
     }
 }
+
+/// A copy of another process's descriptor. Needs the right to trace that process.
+pub fn descriptor_of(pid: i32, descriptor: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the arguments are integers; a success is a new descriptor that nobody else owns.
+    let process = unsafe {
+        let fd = nix::errno::Errno::result(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
+        OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?)
+    };
+    // SAFETY: as above.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0);
+        let fd = nix::errno::Errno::result(fd)?;
+        Ok(OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?))
+    }
+}
+
+/// Ends the connection of a socket as if its other side had reset it.
+pub fn disconnect(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let nowhere = libc::sockaddr {
+        sa_family: libc::sa_family_t::try_from(libc::AF_UNSPEC).unwrap_or_default(),
+        sa_data: [0; 14],
+    };
+    let length = libc::socklen_t::try_from(size_of::<libc::sockaddr>()).map_err(io::Error::other)?;
+    // SAFETY: the pointer is to a live `sockaddr` of that length, which the kernel only reads.
+    let outcome = unsafe { libc::connect(socket.as_raw_fd(), &raw const nowhere, length) };
+    nix::errno::Errno::result(outcome)?;
+    Ok(())
+}

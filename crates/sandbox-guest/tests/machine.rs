@@ -57,3 +57,11 @@ async fn a_shutdown_is_answered_before_the_power_goes() {
     assert_eq!(host.machine.calls(), ["shut down 1500"]);
     assert_eq!(host.served.await.unwrap(), LinkEnd::PowerOff);
 }
+
+#[tokio::test]
+async fn before_sleep_the_disks_are_settled_and_the_link_ends() {
+    let host = Host::booted();
+    assert_eq!(host.ask(&GuestRequest::Sleep { token: [7; 16] }).await, GuestReply::Ok);
+    assert_eq!(host.machine.calls(), ["settle"]);
+    assert_eq!(host.served.await.unwrap(), LinkEnd::Asleep([7; 16]));
+}

@@ -16,6 +16,9 @@ pub struct KeeperConfig {
     pub dir: PathBuf,
     /// How long a sandbox stays up with nobody and nothing that holds it.
     pub auto_stop_timeout: Duration,
+    /// Put it to sleep instead, where the runtime can.
+    #[serde(default)]
+    pub sleep: bool,
     /// Stop even while sessions work.
     pub auto_stop_on_active_sessions: bool,
     /// How often a session may have retried and still hold the sandbox.

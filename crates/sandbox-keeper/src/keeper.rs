@@ -184,7 +184,8 @@ impl Keeper {
             let name = self.config.sandbox.clone();
             let grace = self.config.timing.stop_grace;
             let boot = self.boot.clone();
-            workers::stopper(self.runtime.clone(), name, boot, grace, self.sending.try_clone()?)?;
+            let how = (grace, self.config.sleep);
+            workers::stopper(self.runtime.clone(), name, boot, how, self.sending.try_clone()?)?;
             return Ok(now);
         }
         let idle = self.clients().count() == 0;

@@ -6,7 +6,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use sandbox_model::{Activity, ActivityError, SandboxName, Session, Status};
-use sandbox_runtime::{Result, Runtime, StopOutcome};
+use sandbox_runtime::{Result, Runtime, Slept};
 
 use crate::mailbox::Sending;
 
@@ -14,7 +14,7 @@ use crate::mailbox::Sending;
 pub(crate) enum Letter {
     Sessions(u64, Result<Vec<Session>, ActivityError>),
     Sandbox(u64, Result<Look>),
-    Stopped(Result<StopOutcome>),
+    Stopped(Result<Slept>),
 }
 
 /// The sandbox as one look found it; `None` where there is none.
@@ -64,14 +64,15 @@ pub(crate) fn stopper(
     runtime: Arc<dyn Runtime>,
     name: SandboxName,
     boot: Option<String>,
-    grace: Duration,
+    (grace, sleep): (Duration, bool),
     mut sending: Sending<Letter>,
 ) -> std::io::Result<()> {
     Builder::new().name("stopper".into()).stack_size(4 * STACK).spawn(move || {
         // What was decided was decided about this boot: another may have been started meanwhile.
         let stopped = match boot {
-            Some(boot) => runtime.stop_boot(&name, &boot, grace),
-            None => runtime.stop(&name, grace),
+            boot if sleep => runtime.sleep(&name, boot.as_deref(), grace),
+            Some(boot) => runtime.stop_boot(&name, &boot, grace).map(Slept::from),
+            None => runtime.stop(&name, grace).map(Slept::from),
         };
         sending.send(Letter::Stopped(stopped));
     })?;

@@ -100,6 +100,8 @@ fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
     add("mounts", Class::Recreate, false, mounts(have), mounts(want));
     let ports = |spec: &SandboxSpec| list(&spec.ports.iter().map(ToString::to_string).collect::<Vec<_>>());
     add("ports", Class::Recreate, false, ports(have), ports(want));
+    let rest = |spec: &SandboxSpec| if spec.sleep { "sleep" } else { "stop" }.to_string();
+    add("auto-stop", Class::Live, false, rest(have), rest(want));
     let (from, to) = variables(&have.env, &want.env);
     add("env", Class::Recreate, false, from, to);
     let (before, after) = (have.resources, want.resources);

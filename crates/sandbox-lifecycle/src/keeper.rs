@@ -27,6 +27,7 @@ pub fn lease_or_start(
     let config = KeeperConfig {
         sandbox: name.clone(),
         dir: files.dir.clone(),
+        sleep: settings.sleep,
         auto_stop_timeout: settings.auto_stop_timeout,
         auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions,
         auto_stop_max_session_retries: settings.auto_stop_max_session_retries,

@@ -31,6 +31,7 @@ mod legacy;
 mod list;
 mod locks;
 mod logs;
+mod memory;
 mod owner;
 mod provision;
 pub mod prune;
@@ -62,6 +63,7 @@ pub use kill::kill;
 pub use legacy::sandbox_name;
 pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
+pub use memory::forget_old_memory;
 pub use provision::{
     Assembly, Fate, Hook, Item, Layer, Provisioned, StartupHook, assemble, provision, startup_hooks,
 };
@@ -76,7 +78,7 @@ pub use sandbox_agents::{
 pub use sandbox_keeper::Lease;
 pub use serve::{Served, serve};
 pub use stage::Stage;
-pub use stop::{Ended, keeper_status, stop};
+pub use stop::{Ended, keeper_status, rest, stop};
 pub use target::Target;
 pub use up::{Extent, Rehearsal, Up, rehearse, up};
 pub use worktree::{InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree};

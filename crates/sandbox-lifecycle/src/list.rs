@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use sandbox_model::{Status, labels};
+use sandbox_model::{ByteSize, Status, labels};
 use sandbox_runtime::{BrokenRecord, SandboxInfo};
 use sandbox_wire::KeeperStatus;
 
@@ -45,6 +45,8 @@ pub struct Row {
     pub checkout_gone: bool,
     /// Why it is crashed, where that is known.
     pub problem: Option<String>,
+    /// Bytes on disk of its saved memory, where it sleeps.
+    pub saved_memory: Option<ByteSize>,
     /// What holds it, where it runs and was asked.
     pub keeper: Option<KeeperStatus>,
 }
@@ -103,6 +105,7 @@ fn row(context: &Context<'_>, info: SandboxInfo, ask_keepers: bool) -> Row {
         checkout_gone: matches!(info.spec.workspace.source.try_exists(), Ok(false)),
         checkout: info.spec.workspace.source,
         problem: info.problem,
+        saved_memory: info.saved_memory,
     }
 }
 
@@ -112,7 +115,7 @@ mod tests {
     use crate::up::spec::tests::example;
 
     fn info(status: Status) -> SandboxInfo {
-        SandboxInfo { spec: example(), status, created: 1, updated: 1, problem: None }
+        SandboxInfo { spec: example(), status, created: 1, updated: 1, problem: None, saved_memory: None }
     }
 
     fn by_label(key: &str, value: &str) -> bool {

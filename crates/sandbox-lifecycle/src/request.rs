@@ -38,6 +38,8 @@ pub struct SandboxSettings {
     pub ports: Vec<PortForward>,
     /// On top of the image's environment.
     pub env: BTreeMap<String, String>,
+    /// A sandbox that nobody uses is put to sleep, where the runtime can.
+    pub sleep: bool,
     pub auto_stop_timeout: Duration,
     pub auto_stop_on_active_sessions: bool,
     pub auto_stop_max_session_retries: u32,

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use sandbox_model::SandboxName;
-use sandbox_runtime::StopOutcome;
+use sandbox_runtime::{Slept, StopOutcome};
 use sandbox_wire::KeeperStatus;
 
 use crate::legacy::sandbox_name;
@@ -19,6 +19,8 @@ pub struct Ended {
     pub existed: bool,
     /// It was running (or booting, or paused) and is not any more.
     pub was_running: bool,
+    /// Its memory is saved: the next start goes on where it was.
+    pub asleep: bool,
     /// The guest did not end within its grace and was powered off.
     pub forced: bool,
     /// The sandbox and its record were removed as well.
@@ -44,11 +46,41 @@ pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
     Ok(ended)
 }
 
+/// Ends a sandbox by its own rule: asleep where it was started for that and the runtime can, else stopped.
+/// Harmless when there is none.
+pub fn rest(context: &Context<'_>, target: &Target) -> Result<Ended> {
+    let _lock = boot_lock(context, target, "stop")?;
+    let name = sandbox_name(context, target)?;
+    let mut ended = look(context, &name)?;
+    if ended.was_running {
+        let step = context.reporter.begin("stopping the sandbox");
+        let slept = go_to_rest(context, &name)?;
+        ended.was_running = slept.outcome != StopOutcome::AlreadyAtRest;
+        ended.asleep = slept.outcome == StopOutcome::Asleep;
+        ended.forced = slept.outcome == StopOutcome::Forced;
+        step.finish(None);
+        if let Some(reason) = slept.why_not {
+            context.reporter.info(&format!("its memory is not saved: {reason}"));
+        }
+    }
+    Ok(ended)
+}
+
+fn go_to_rest(context: &Context<'_>, name: &SandboxName) -> Result<Slept> {
+    let may = context.runtime.inspect(name)?.is_some_and(|info| info.spec.sleep);
+    if may {
+        Ok(context.runtime.sleep(name, None, GRACE)?)
+    } else {
+        Ok(context.runtime.stop(name, GRACE)?.into())
+    }
+}
+
 pub(crate) fn look(context: &Context<'_>, name: &SandboxName) -> Result<Ended> {
     let info = context.runtime.inspect(name)?;
     Ok(Ended {
         existed: info.is_some(),
         was_running: info.is_some_and(|info| !info.status.is_at_rest()),
+        asleep: false,
         forced: false,
         removed: false,
     })

@@ -83,4 +83,7 @@ pub struct SandboxSpec {
     pub labels: BTreeMap<String, String>,
     /// The net below the keeper: with no client for this long the runtime stops the sandbox itself.
     pub idle_timeout: Duration,
+    /// Whether a stop may save the memory: a runtime that can has to boot the sandbox for it.
+    #[serde(default)]
+    pub sleep: bool,
 }

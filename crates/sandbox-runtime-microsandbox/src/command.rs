@@ -249,6 +249,7 @@ mod tests {
             mounts: Vec::new(),
             ports: Vec::new(),
             idle_timeout: Duration::from_millis(90_500),
+            sleep: false,
         }
     }
 

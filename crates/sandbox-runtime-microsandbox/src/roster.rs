@@ -49,6 +49,7 @@ impl Roster {
         let changed = [paths.record(), paths.life(), paths.machine_log()];
         let changed = changed.iter().filter_map(|path| Some(fs::metadata(path).ok()?.mtime())).max();
         Ok(SandboxInfo {
+            saved_memory: None,
             status,
             created: record.created,
             updated: changed.unwrap_or(record.created).max(record.created),

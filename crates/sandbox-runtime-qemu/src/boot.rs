@@ -16,7 +16,7 @@ use crate::images::ImageStore;
 use crate::machine::{MachineConfig, StartReport, most_mounts, tail};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{accel, client, initrd};
+use crate::{accel, client, initrd, room, version};
 
 /// A boot takes one to two seconds on a quiet machine; emulated, beside other work, ten times that.
 const BOOT_DEADLINE: Duration = Duration::from_secs(45);
@@ -33,7 +33,7 @@ pub fn find_qemu() -> Result<std::path::PathBuf, RuntimeError> {
         .map_err(|error| RuntimeError::MissingProgram { program: QEMU.into(), problem: error.to_string() })
 }
 
-/// Boots a sandbox at rest; the caller holds its change lock.
+/// Boots or wakes a sandbox at rest; the caller holds its change lock.
 pub fn boot(
     layout: &QemuLayout,
     options: &QemuOptions,
@@ -48,6 +48,12 @@ pub fn boot(
         (options.notice)(&format!("the sandbox is emulated (slower than with KVM): {why}"));
     }
     check_spec(&record.spec)?;
+    let no_sleep = room::why_no_sleep(&record.spec, &qemu, &layout.dir, &files.dir)?;
+    if let (true, Some(reason)) = (record.spec.sleep, &no_sleep)
+        && version::tell_once(&layout.dir, &qemu)?
+    {
+        (options.notice)(&format!("the sandbox stops without saving its memory: {reason}"));
+    }
     let config = MachineConfig {
         rootfs: images.rootfs(&record.spec.image_digest)?,
         image_env: images.env(&record.spec.image_digest)?,
@@ -57,15 +63,17 @@ pub fn boot(
         kernel: (options.kernel)()?,
         initrd: initrd::initrd(&layout.boot_files()).map_err(from_state)?,
         accels: accels.clone(),
+        no_sleep,
         boot_deadline_secs: BOOT_DEADLINE.as_secs(),
         network_dir: layout.dir.join("network"),
     };
     match run_machine(options, files, &config)? {
-        Some(StartReport::Ready { accel: used, notes }) => {
+        Some(StartReport::Ready { accel: used, notes, woken }) => {
             for note in &notes {
                 (options.notice)(note);
             }
-            accel::remember(&layout.dir, &qemu, &accels, used)
+            // Memory knows its own accelerator, which says nothing about the others.
+            if woken { Ok(()) } else { accel::remember(&layout.dir, &qemu, &accels, used) }
         }
         Some(StartReport::Failed { problem, log }) => Err(RuntimeError::BootFailed { name, problem, log }),
         None => Err(RuntimeError::BootFailed {
@@ -129,7 +137,7 @@ fn run_machine(
         BufReader::new(stdout).read_line(&mut line)?;
     }
     match serde_json::from_str(&line) {
-        Ok(StartReport::Ready { accel, notes }) => Ok(Some(StartReport::Ready { accel, notes })),
+        Ok(ready @ StartReport::Ready { .. }) => Ok(Some(ready)),
         Ok(failed @ StartReport::Failed { .. }) => {
             child.wait()?;
             Ok(Some(failed))

@@ -1,12 +1,13 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, StopOutcome,
+    SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, make_private_dir};
 use sandbox_wire::{MachineReply, MachineRequest};
@@ -17,7 +18,7 @@ use crate::files::MachineFiles;
 use crate::images::{self, ImageStore};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{boot, disk, exec};
+use crate::{boot, disk, exec, memory, version};
 
 /// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -25,12 +26,13 @@ pub struct QemuRuntime {
     layout: QemuLayout,
     options: QemuOptions,
     images: ImageStore,
+    sleeps: OnceLock<bool>,
 }
 
 impl QemuRuntime {
     pub fn new(layout: &Layout, options: QemuOptions) -> Self {
         let layout = layout.qemu();
-        Self { images: ImageStore::new(layout.clone()), layout, options }
+        Self { images: ImageStore::new(layout.clone()), layout, options, sleeps: OnceLock::new() }
     }
 
     fn files(&self, name: &SandboxName) -> MachineFiles {
@@ -55,23 +57,35 @@ impl QemuRuntime {
         Lock::take(&files.change_lock(), LockMode::Exclusive, "change", |_| {}).map_err(from_state)
     }
 
-    fn end(&self, name: &SandboxName, request: &MachineRequest) -> Result<StopOutcome> {
+    /// Whether the QEMU that is installed can save a machine. One that is not there cannot.
+    fn can_sleep(&self) -> bool {
+        *self.sleeps.get_or_init(|| {
+            let reason = boot::find_qemu().and_then(|qemu| version::why_no_sleep(&self.layout.dir, &qemu));
+            matches!(reason, Ok(None))
+        })
+    }
+
+    fn end(&self, name: &SandboxName, request: &MachineRequest) -> Result<Slept> {
         let (files, _) = self.existing(name)?;
         if boot::status(&files)?.is_at_rest() {
-            return Ok(StopOutcome::AlreadyAtRest);
+            return Ok(StopOutcome::AlreadyAtRest.into());
         }
         match client::ask(&files, request)? {
             // Another boot than the one that was meant.
-            Asked::Answer(_, MachineReply::Refused { .. }) => Ok(StopOutcome::AlreadyAtRest),
+            Asked::Answer(_, MachineReply::Refused { .. }) => Ok(StopOutcome::AlreadyAtRest.into()),
             Asked::Answer(mut socket, reply) => {
                 client::wait_for_end(&mut socket)?;
-                match reply {
-                    MachineReply::Stopped { forced: true } => Ok(StopOutcome::Forced),
-                    _ => Ok(StopOutcome::Graceful),
-                }
+                Ok(match reply {
+                    MachineReply::Stopped { asleep: true, .. } => StopOutcome::Asleep.into(),
+                    MachineReply::Stopped { forced, not_asleep, .. } => Slept {
+                        outcome: if forced { StopOutcome::Forced } else { StopOutcome::Graceful },
+                        why_not: not_asleep,
+                    },
+                    _ => StopOutcome::Graceful.into(),
+                })
             }
             // It ended for another reason, or at another's request, while it was asked.
-            Asked::Gone => Ok(StopOutcome::Graceful),
+            Asked::Gone => Ok(StopOutcome::Graceful.into()),
         }
     }
 }
@@ -85,7 +99,7 @@ impl Runtime for QemuRuntime {
         Capabilities {
             live_resources: false,
             dial: true,
-            sleep: false,
+            sleep: self.can_sleep(),
             guest_root: true,
             workspace_quota: true,
         }
@@ -162,12 +176,28 @@ impl Runtime for QemuRuntime {
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
         let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.end(name, &MachineRequest::Stop { grace_millis, boot_id: None })
+        let request = MachineRequest::Stop { grace_millis, boot_id: None, sleep: false };
+        self.end(name, &request).map(|slept| slept.outcome)
     }
 
     fn stop_boot(&self, name: &SandboxName, boot_id: &str, grace: Duration) -> Result<StopOutcome> {
         let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.end(name, &MachineRequest::Stop { grace_millis, boot_id: Some(boot_id.into()) })
+        let request = MachineRequest::Stop { grace_millis, boot_id: Some(boot_id.into()), sleep: false };
+        self.end(name, &request).map(|slept| slept.outcome)
+    }
+
+    fn sleep(&self, name: &SandboxName, boot_id: Option<&str>, grace: Duration) -> Result<Slept> {
+        let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let boot_id = boot_id.map(Into::into);
+        // A QEMU that cannot was told of when the sandbox started.
+        self.end(name, &MachineRequest::Stop { grace_millis, boot_id, sleep: self.can_sleep() })
+    }
+
+    fn forget_memory(&self, name: &SandboxName) -> Result<Option<ByteSize>> {
+        let (files, _) = self.existing(name)?;
+        let _lock = Self::change_lock(&files)?;
+        let (files, _) = self.existing(name)?;
+        if boot::status(&files)?.is_at_rest() { memory::forget(&files) } else { Ok(None) }
     }
 
     fn kill(&self, name: &SandboxName) -> Result<()> {
@@ -207,6 +237,7 @@ impl Runtime for QemuRuntime {
         if record.spec.image_digest != spec.image_digest || record.spec.root_disk != spec.root_disk {
             return Err(RuntimeError::Unsupported("a sandbox keeps its image and root disk; make it anew"));
         }
+        memory::forget(&files)?;
         SandboxRecord::new(spec.clone(), record.created).write(&files)
     }
 

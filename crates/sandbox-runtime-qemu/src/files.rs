@@ -7,6 +7,10 @@ pub struct MachineFiles {
 }
 
 impl MachineFiles {
+    /// QEMU, which runs in the folder, knows these two by name.
+    pub const STATE_NAME: &str = "memory.state";
+    pub const MEMORY_NAME: &str = "memory.ram";
+
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into() }
     }
@@ -54,6 +58,26 @@ impl MachineFiles {
     /// What the guest tried to reach: a JSON document a line.
     pub fn network_log(&self) -> PathBuf {
         self.dir.join("network.log")
+    }
+
+    /// The guest's memory, while it runs and while it sleeps.
+    pub fn memory(&self) -> PathBuf {
+        self.dir.join(Self::MEMORY_NAME)
+    }
+
+    /// The devices' state of a sleeping machine.
+    pub fn memory_state(&self) -> PathBuf {
+        self.dir.join(Self::STATE_NAME)
+    }
+
+    /// What makes the two valid.
+    pub fn memory_record(&self) -> PathBuf {
+        self.dir.join("memory.json")
+    }
+
+    /// Held by whoever uses, drops or shrinks saved memory.
+    pub fn memory_lock(&self) -> PathBuf {
+        self.dir.join("memory.lock")
     }
 
     /// Why the last machine did not end well.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
 use crate::files::MachineFiles;
+use crate::memory;
 
 /// Raised when the record changes shape in a way an older program would misread.
 const VERSION: u32 = 1;
@@ -85,6 +86,7 @@ pub fn info(files: &MachineFiles, record: SandboxRecord) -> Result<SandboxInfo, 
         .map(|age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX))
         .max();
     Ok(SandboxInfo {
+        saved_memory: status.is_at_rest().then(|| memory::saved(files)).flatten(),
         status,
         created: record.created,
         updated: changed.unwrap_or(record.created),

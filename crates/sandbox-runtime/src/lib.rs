@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub live_resources: bool,
     /// `dial` reaches TCP ports on the guest's loopback without publishing them.
     pub dial: bool,
-    /// A stop can save memory and a start can resume it.
+    /// [`Runtime::sleep`] can save the memory of a sandbox whose spec allows it, and a start goes on from it.
     pub sleep: bool,
     /// A sandbox has a root of its own: its files, `/tmp`, users and process table are not the host's.
     /// Every real driver has this.
@@ -65,6 +65,8 @@ pub struct SandboxInfo {
     pub updated: i64,
     /// Why it is `crashed`, where that is known.
     pub problem: Option<String>,
+    /// Bytes on disk of its saved memory, where it sleeps: the next start goes on where it was.
+    pub saved_memory: Option<ByteSize>,
 }
 
 /// A record that could not be read: one broken row, never a failed list.
@@ -89,6 +91,22 @@ pub enum StopOutcome {
     Forced,
     /// There was nothing to stop.
     AlreadyAtRest,
+    /// Its memory is saved.
+    Asleep,
+}
+
+/// How a stop ended that was to save the memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slept {
+    pub outcome: StopOutcome,
+    /// Why the memory is not saved, where this very sandbox or its host is the reason.
+    pub why_not: Option<String>,
+}
+
+impl From<StopOutcome> for Slept {
+    fn from(outcome: StopOutcome) -> Self {
+        Self { outcome, why_not: None }
+    }
 }
 
 /// A log of one sandbox, by a name for people: `console`, `machine`.
@@ -146,7 +164,8 @@ pub trait Runtime: Send + Sync {
     /// Fails with [`RuntimeError::Exists`] when the name is taken.
     fn create(&self, spec: &SandboxSpec) -> Result<()>;
 
-    /// Boots, and returns when commands can run. Legal in created, stopped, crashed; harmless in running;
+    /// Boots, or wakes where memory is saved, and returns when commands can run. Memory that cannot be used
+    /// any more is dropped, and the boot is an ordinary one. Legal in created, stopped, crashed; harmless in running;
     /// in starting it waits for the boot under way.
     fn start(&self, name: &SandboxName) -> Result<()>;
 
@@ -164,6 +183,23 @@ pub trait Runtime: Send + Sync {
         }
     }
 
+    /// Stops with the memory saved where [`Capabilities::sleep`] and the spec allow it; else like
+    /// [`Runtime::stop`], or [`Runtime::stop_boot`] where a boot is named. Commands that someone attends lose
+    /// their client, all others go on at the next start.
+    fn sleep(&self, name: &SandboxName, boot_id: Option<&str>, grace: Duration) -> Result<Slept> {
+        let outcome = match boot_id {
+            Some(boot_id) => self.stop_boot(name, boot_id, grace)?,
+            None => self.stop(name, grace)?,
+        };
+        Ok(Slept { outcome, why_not: None })
+    }
+
+    /// Drops the saved memory of a sandbox at rest, so that its next start boots; how many bytes that gave
+    /// back, or `None` where there was no memory. Harmless to repeat.
+    fn forget_memory(&self, _name: &SandboxName) -> Result<Option<ByteSize>> {
+        Ok(None)
+    }
+
     /// Powers off at once. Harmless when at rest. Legal in every status.
     fn kill(&self, name: &SandboxName) -> Result<()>;
 
@@ -171,7 +207,7 @@ pub trait Runtime: Send + Sync {
     /// Harmless when there is none.
     fn remove(&self, name: &SandboxName) -> Result<()>;
 
-    /// Changes the record of a sandbox at rest; the root disk stays. The image digest and the root disk's
+    /// Changes the record of a sandbox at rest; the root disk stays, saved memory does not. The image digest and the root disk's
     /// size must be those it was created with.
     fn update(&self, spec: &SandboxSpec) -> Result<()>;
 

@@ -5,6 +5,8 @@
 //! so the sum never passes the limit while operations run. Giving back what was there before the
 //! server started counts too: the guest may add the quota on top of what it found.
 
+use serde::{Deserialize, Serialize};
+
 /// One inode may be made for so many bytes of quota: an empty file takes no block, but it does take an
 /// inode.
 const BYTES_PER_INODE: u64 = 4096;
@@ -17,7 +19,7 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) struct Full;
 
 /// What was added, against what may be.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Quota {
     /// Bytes; `None` is no limit.
     limit: Option<i64>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use vhost::vhost_user;
 use vhost_user_backend::{Error as BackendError, VhostUserDaemon};
 use virtiofsd::limits;
-use virtiofsd::passthrough::{self, CachePolicy, PassthroughFs};
+use virtiofsd::passthrough::{self, CachePolicy, MigrationOnError, PassthroughFs};
 use virtiofsd::sandbox::Sandbox;
 use virtiofsd::vhost_user::VhostUserFsBackendBuilder;
 use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
@@ -67,6 +67,8 @@ fn pass_through(
         announce_submounts: true,
         allow_mmap: true,
         guest_fd_limit: descriptors,
+        // A file that is gone when the guest wakes is an error of that file, not of the whole share.
+        migration_on_error: MigrationOnError::GuestError,
         uid_map: Some(ids::map(config.host_uid, acting.uid, config.guest_uid)),
         gid_map: Some(ids::map(config.host_gid, acting.gid, config.guest_gid)),
         ..Default::default()

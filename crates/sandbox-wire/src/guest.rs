@@ -14,9 +14,48 @@ pub enum GuestRequest {
     Dial { port: u16 },
     /// Set the clock, in nanoseconds since 1970. One [`GuestReply`].
     SetClock { unix_nanos: u64 },
+    /// The machine is about to stand still, and its memory to be saved: bring everything to the disks, answer
+    /// with one [`GuestReply`], end the link with [`ASLEEP`], and wait on the bare port for a [`WakeCall`]
+    /// with this token. Only a machine that has said so may stand still: what the next host writes must not
+    /// reach the old link.
+    Sleep { token: [u8; TOKEN] },
     /// End every process (TERM, then KILL after the grace), sync, unmount, power off. One [`GuestReply`]
     /// just before the power goes.
     Shutdown { grace_millis: u64 },
+}
+
+/// What a guest that falls asleep writes on the bare port as its last: no header of the link begins like it,
+/// so that it ends the host's side of the link.
+pub const ASLEEP: [u8; 12] = [0xff; 12];
+
+/// Length of the token that tells a wake call from whatever else is still on its way.
+pub const TOKEN: usize = 16;
+
+/// What the host writes on the bare port to a guest that slept; the next link follows at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WakeCall {
+    pub token: [u8; TOKEN],
+    /// The time, in nanoseconds since 1970.
+    pub unix_nanos: u64,
+}
+
+impl WakeCall {
+    pub const LENGTH: usize = TOKEN + 8;
+
+    pub fn encode(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..TOKEN].copy_from_slice(&self.token);
+        bytes[TOKEN..].copy_from_slice(&self.unix_nanos.to_le_bytes());
+        bytes
+    }
+
+    /// The first call with `token` in `bytes`, and how many bytes lie before its end.
+    pub fn find(token: [u8; TOKEN], bytes: &[u8]) -> Option<(Self, usize)> {
+        let start = bytes.windows(Self::LENGTH).position(|window| window[..TOKEN] == token)?;
+        let end = start + Self::LENGTH;
+        let nanos = bytes[start + TOKEN..end].try_into().ok()?;
+        Some((Self { token, unix_nanos: u64::from_le_bytes(nanos) }, end))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,4 +148,21 @@ pub enum ExecOutput {
         code: i32,
         message: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_call_is_found_behind_what_was_left_on_the_way() {
+        let call = WakeCall { token: [7; TOKEN], unix_nanos: 1 << 60 };
+        let mut bytes = vec![7; 5];
+        bytes.push(1);
+        bytes.extend(call.encode());
+        bytes.extend(b"the next link");
+        assert_eq!(WakeCall::find(call.token, &bytes), Some((call, 6 + WakeCall::LENGTH)));
+        assert_eq!(WakeCall::find([8; TOKEN], &bytes), None);
+        assert_eq!(WakeCall::find(call.token, &bytes[..20]), None);
+    }
 }

@@ -18,10 +18,11 @@ mod machine;
 
 pub use frame::{FrameError, MAX_FRAME, decode, encode, read_json, read_message, write_json, write_message};
 pub use guest::{
-    BootConfig, BootNetwork, ExecInput, ExecOutput, ExecRequest, GuestMount, GuestReply, GuestRequest,
+    ASLEEP, BootConfig, BootNetwork, ExecInput, ExecOutput, ExecRequest, GuestMount, GuestReply,
+    GuestRequest, TOKEN, WakeCall,
 };
 pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus};
 pub use machine::{MachineReply, MachineRequest, MachineState};
 
 /// Raised whenever [`GuestRequest`] or anything inside it changes shape.
-pub const GUEST_PROTOCOL: u32 = 1;
+pub const GUEST_PROTOCOL: u32 = 2;

@@ -16,6 +16,9 @@ pub enum MachineRequest {
         grace_millis: u64,
         #[serde(default)]
         boot_id: Option<String>,
+        /// Save the memory instead, where this boot can.
+        #[serde(default)]
+        sleep: bool,
     },
     /// Power-off now.
     Kill,
@@ -36,6 +39,12 @@ pub enum MachineReply {
     /// The power is off; `forced` when the guest did not end within the grace.
     Stopped {
         forced: bool,
+        /// Its memory is saved.
+        #[serde(default)]
+        asleep: bool,
+        /// Why it is not, where it was asked for.
+        #[serde(default)]
+        not_asleep: Option<String>,
     },
     /// The request cannot be served now: booting failed, or the machine is stopping.
     Refused {

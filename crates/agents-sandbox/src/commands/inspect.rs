@@ -39,8 +39,10 @@ struct Inspection {
     runtime: &'static str,
     created: String,
     updated: String,
-    /// Bytes of its root disk and logs, without home and image.
+    /// Bytes of its root disk, memory and logs, without home and image.
     disk_usage: Option<u64>,
+    /// Bytes on disk of its saved memory, where it sleeps.
+    saved_memory: Option<u64>,
     boot_id: Option<String>,
     keeper: Option<KeeperStatus>,
     logs: BTreeMap<&'static str, PathBuf>,
@@ -68,6 +70,7 @@ pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
         created: Stamp::for_json(info.created),
         updated: Stamp::for_json(info.updated),
         disk_usage: context.runtime.disk_usage(&name).ok().map(ByteSize::bytes),
+        saved_memory: info.saved_memory.map(ByteSize::bytes),
         boot_id: context.runtime.boot_id(&name)?,
         keeper,
         logs: logs.into_iter().map(|log| (log.name, log.path)).collect(),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use sandbox_lifecycle::{ListFilter, Listing};
+use sandbox_model::ByteSize;
 use sandbox_state::Stamp;
 use serde::Serialize;
 
@@ -72,6 +73,9 @@ const COLUMNS: [Column; 4] = [
     Column { heading: "CREATED", whole: true },
 ];
 
+/// What `detail` says of a sandbox that sleeps.
+const MEMORY_SAVED: &str = "memory saved";
+
 /// One sandbox in `--format json`.
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -83,8 +87,10 @@ struct Entry<'a> {
     labels: Option<&'a BTreeMap<String, String>>,
     checkout: Option<&'a Path>,
     checkout_gone: Option<bool>,
-    /// What holds it, or what is wrong with it.
+    /// What holds it, what is wrong with it, or that its memory is saved.
     detail: Option<&'a str>,
+    /// Bytes on disk of its saved memory.
+    saved_memory: Option<u64>,
 }
 
 pub fn run(app: &App, args: &ListArgs) -> CommandResult {
@@ -159,7 +165,12 @@ fn entries(listing: &Listing) -> Vec<Entry<'_>> {
         labels: Some(&row.labels).filter(|labels| !labels.is_empty()),
         checkout: Some(&row.checkout),
         checkout_gone: Some(row.checkout_gone),
-        detail: row.problem.as_deref().or(row.keeper.as_ref().map(|keeper| keeper.reason.as_str())),
+        detail: row
+            .problem
+            .as_deref()
+            .or(row.keeper.as_ref().map(|keeper| keeper.reason.as_str()))
+            .or(row.saved_memory.map(|_| MEMORY_SAVED)),
+        saved_memory: row.saved_memory.map(ByteSize::bytes),
     });
     let broken = listing.broken.iter().map(|broken| Entry {
         name: &broken.name,
@@ -171,6 +182,7 @@ fn entries(listing: &Listing) -> Vec<Entry<'_>> {
         checkout: None,
         checkout_gone: None,
         detail: Some(&broken.problem),
+        saved_memory: None,
     });
     rows.chain(broken).collect()
 }

@@ -12,13 +12,21 @@ use crate::exit::Exit;
 use crate::settings;
 
 /// Stop the project's sandbox; the next run goes on where it was
+///
+/// Its memory is saved where the setting auto-stop is `sleep` and the runtime can: the next run finds every
+/// program as it was.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   agents-sandbox stop                  end it gracefully; its disk and its home stay
+  agents-sandbox stop --cold           end every program in it, save no memory
   agents-sandbox stop --agent pi       the sandbox of another agent
   agents-sandbox stop -f               also remove the sandbox and its record; the home volume stays")]
 pub struct StopArgs {
+    /// End every program in it instead of saving its memory
+    #[arg(long)]
+    pub cold: bool,
+
     #[command(flatten)]
     pub end: EndArgs,
 }
@@ -51,6 +59,7 @@ impl EndArgs {
                 format!("{name} was not running and is removed")
             }
             Ended { was_running: false, .. } => format!("{name} is not running"),
+            Ended { asleep: true, .. } => format!("{name} is {done}, its memory is saved"),
             Ended { removed: true, .. } => format!("{name} is {done} and removed"),
             Ended { .. } => format!("{name} is {done}"),
         };
@@ -83,7 +92,12 @@ pub fn run(app: &App, args: &StopArgs) -> CommandResult {
     }
     let context = app.context()?;
     let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
-    let ended = sandbox_lifecycle::stop(&context, &target, args.end.force)?;
+    // What is about to be removed needs no memory.
+    let ended = if args.cold || args.end.force {
+        sandbox_lifecycle::stop(&context, &target, args.end.force)?
+    } else {
+        sandbox_lifecycle::rest(&context, &target)?
+    };
     EndArgs::report(app, &name, ended, "stopped");
     Ok(Exit::SUCCESS)
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use sandbox_keeper::KeeperConfig;
 use sandbox_network::BridgeConfig;
+use sandbox_runtime_qemu::MachineFiles;
 use sandbox_share::ShareConfig;
 use sandbox_state::SandboxFiles;
 use serde::de::DeserializeOwned;
@@ -33,6 +34,7 @@ pub fn run(words: &[OsString]) -> Option<Exit> {
     }
     let ended = match verb.to_str().unwrap_or_default() {
         "machine" => machine(arguments),
+        "settle-memory" => settle_memory(arguments),
         "share" => share(arguments),
         "network" => network(arguments),
         "keeper" => keeper(),
@@ -45,6 +47,13 @@ fn machine(arguments: &[OsString]) -> Ended {
     let [dir] = arguments else { return Err(CommandError::new("machine takes its folder")) };
     log::machine();
     sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
+}
+
+/// What a machine that fell asleep leaves to do, with nobody waiting.
+fn settle_memory(arguments: &[OsString]) -> Ended {
+    let [dir] = arguments else { return Err(CommandError::new("settle-memory takes the sandbox's folder")) };
+    log::machine();
+    sandbox_runtime_qemu::settle_memory(&MachineFiles::new(Path::new(dir))).map_err(told)
 }
 
 fn share(arguments: &[OsString]) -> Ended {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, StopOutcome,
+    SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 
 /// Gives the place of the chosen one. Asked once, and only when something is to be made or started.
@@ -190,6 +190,14 @@ impl Runtime for Routed {
 
     fn stop_boot(&self, name: &SandboxName, boot_id: &str, grace: Duration) -> Result<StopOutcome> {
         self.of(name)?.stop_boot(name, boot_id, grace)
+    }
+
+    fn sleep(&self, name: &SandboxName, boot_id: Option<&str>, grace: Duration) -> Result<Slept> {
+        self.of(name)?.sleep(name, boot_id, grace)
+    }
+
+    fn forget_memory(&self, name: &SandboxName) -> Result<Option<ByteSize>> {
+        self.of(name)?.forget_memory(name)
     }
 
     fn kill(&self, name: &SandboxName) -> Result<()> {

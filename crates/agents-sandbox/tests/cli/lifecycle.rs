@@ -151,7 +151,16 @@ fn the_life_of_a_sandbox() {
     [exit 1]
     ");
     assert_snapshot!(without_hash(&environment.run(&["stop", "-n", "-f"]).to_string()), @"would stop and remove project-HASH-opencode");
-    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"project-HASH-opencode is stopped");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"project-HASH-opencode is stopped, its memory is saved");
+    let entry = environment.json(&["list", "--format", "json"]);
+    assert_eq!(
+        (&entry[0]["status"], &entry[0]["detail"]),
+        (&"stopped".into(), &"memory saved".into()),
+        "{entry:#}"
+    );
+    environment.run(&["exec", "true"]).success();
+    assert_snapshot!(without_hash(&environment.run(&["stop", "--cold"]).to_string()), @"project-HASH-opencode is stopped");
+    assert_eq!(environment.json(&["list", "--format", "json"])[0]["saved_memory"], serde_json::Value::Null);
     assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"project-HASH-opencode is not running");
     assert_eq!(environment.run(&["list", "--running", "--names"]).success(), "");
     assert_eq!(environment.run(&["list", "--stopped", "--names"]).success().trim(), name);
@@ -360,9 +369,9 @@ fn steps_are_lines_where_nobody_watches() {
     environment.write("runtime/faults.json", "{\"boot-millis\": 500}");
     let told = environment.run(&["exec", "true"]).stderr;
     assert!(told.contains("starting the sandbox …\n"), "{told}");
-    environment.run(&["stop"]).success();
+    environment.run(&["stop", "--cold"]).success();
     assert_eq!(environment.run(&["exec", "-l", "warning", "true"]).stderr, "");
-    environment.run(&["stop"]).success();
+    environment.run(&["stop", "--cold"]).success();
     let told = environment.run(&["exec", "-l", "verbose", "true"]).stderr;
     assert!(told.lines().any(|line| line.contains("starting the sandbox (0.5 s)")), "{told}");
 }
@@ -380,7 +389,7 @@ fn a_stop_that_had_to_power_off_says_so() {
     let mut line = String::new();
     let mut reader = std::io::BufReader::new(client.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
-    let ran = environment.run(&["stop"]);
+    let ran = environment.run(&["stop", "--cold"]);
     client.wait().unwrap();
     assert_eq!(ran.code, Some(0), "{ran}");
     assert!(ran.stderr.contains("did not end by itself and was powered off"), "{ran}");

@@ -41,7 +41,7 @@ fn a_sandbox_and_a_home_are_reused_under_their_old_names() {
     assert!(volumes.len() == 1 && volumes[0].starts_with(OLD_VOLUME), "{volumes:?}");
     assert_eq!(environment.json(&["sandbox", "inspect"])["name"], old);
     assert!(environment.run(&["logs", "keeper"]).success().contains("held by 1 client"));
-    let ran = environment.run(&["stop"]);
+    let ran = environment.run(&["stop", "--cold"]);
     assert_eq!(ran.stderr, format!("{old} is stopped\n"), "{ran}");
     assert_eq!(
         environment

@@ -86,6 +86,7 @@ fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
         ports: vec![PortForward { bind: None, host: free.port(), guest: GUEST_PORT }],
         labels: BTreeMap::new(),
         idle_timeout: Duration::from_hours(1),
+        sleep: false,
     })
 }
 

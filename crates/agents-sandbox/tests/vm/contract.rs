@@ -53,6 +53,11 @@ impl QemuHarness {
         Ok(Self { runtime, layout, image, scratch, made: AtomicU32::new(0) })
     }
 
+    /// Where the driver keeps a sandbox.
+    pub fn sandbox_dir(&self, name: &SandboxName) -> PathBuf {
+        self.layout.qemu().sandbox(name)
+    }
+
     fn next(&self, kind: &str) -> PathBuf {
         self.scratch.path().join(format!("{kind}-{}", self.made.fetch_add(1, Ordering::Relaxed)))
     }
@@ -137,7 +142,7 @@ impl Harness for QemuHarness {
 }
 
 /// The process that runs `internal machine DIR`.
-fn machine_pid(dir: &Path) -> io::Result<i32> {
+pub fn machine_pid(dir: &Path) -> io::Result<i32> {
     let wanted = [b"\0internal\0machine\0", dir.as_os_str().as_encoded_bytes(), b"\0"].concat();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;

@@ -127,6 +127,7 @@ impl House {
                 mounts: Vec::new(),
                 ports: Vec::new(),
                 env: std::collections::BTreeMap::new(),
+                sleep: false,
                 auto_stop_timeout: Duration::from_mins(5),
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,

@@ -1,4 +1,5 @@
-//! Real virtual machines: every case of the runtime contract on QEMU, as root and as an ordinary user.
+//! Real virtual machines: every case of the runtime contract on QEMU, as root and as an ordinary user, and
+//! what may go wrong on the way to sleep and back.
 //!
 //! Called by root, each case runs twice: as root, and in a second process as a user made for it. Called by
 //! anyone else, it runs as who that is. Nothing is skipped: what is missing fails the case.
@@ -11,6 +12,7 @@ mod homes;
 mod image;
 mod person;
 mod place;
+mod sleep;
 
 use std::process::ExitCode;
 
@@ -44,5 +46,8 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
+    for (name, case) in sleep::CASES {
+        trials.push(Trial::test(name, move || case().map_err(Failed::from)));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -32,7 +32,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("network.egress-deny", "['10.0.0.1', '[::1]:80']", "10.0.0.0/99"),
     ("network.dns-servers", "'1.1.1.1, ::1'", "dns.example.com"),
     ("ports", "['8080:80', '127.0.0.1:5432:5432']", "8080:http"),
-    ("auto-stop", "sleep", "pause"),
+    ("auto-stop", "stop", "pause"),
     ("auto-stop-timeout", "1m", "0s"),
     ("auto-stop-on-active-sessions", "true", "maybe"),
     ("auto-stop-max-session-retries", "3", "-1"),

@@ -59,6 +59,16 @@ impl Machine for FakeMachine {
         Ok(())
     }
 
+    fn settle(&self) -> io::Result<()> {
+        self.note("settle".into());
+        Ok(())
+    }
+
+    fn wake(&self, unix_nanos: u64) -> io::Result<()> {
+        self.note(format!("wake {unix_nanos}"));
+        Ok(())
+    }
+
     fn shut_down(&self, grace: Duration) {
         self.note(format!("shut down {}", grace.as_millis()));
     }

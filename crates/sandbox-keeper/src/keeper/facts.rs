@@ -36,7 +36,12 @@ impl Keeper {
         match letter {
             Letter::Sessions(round, answer) => self.read_sessions(round, answer),
             Letter::Sandbox(round, look) => return Ok(self.read_look(round, look)),
-            Letter::Stopped(Ok(outcome)) => return Ok(Some(Ended::Stopped(outcome))),
+            Letter::Stopped(Ok(slept)) => {
+                if let Some(reason) = slept.why_not {
+                    self.journal.write(&format!("its memory is not saved: {reason}"));
+                }
+                return Ok(Some(Ended::Stopped(slept.outcome)));
+            }
             Letter::Stopped(Err(source)) => {
                 return Err(KeeperError::Stop { name: self.config.sandbox.clone(), source });
             }

@@ -74,11 +74,13 @@ impl World {
             mounts: Vec::new(),
             ports: Vec::new(),
             idle_timeout: Duration::from_hours(1),
+            sleep: false,
         })?;
         runtime.start(&name)?;
         let mut keeper = KeeperConfig {
             sandbox: name,
             dir: dir.path().join("state"),
+            sleep: false,
             auto_stop_timeout: millis(200),
             auto_stop_on_active_sessions: false,
             auto_stop_max_session_retries: 3,

@@ -43,9 +43,14 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let waiter = Waiter { context, up, profile: daemon };
-    if let Some(record) = recorded(&files, up)?
+    // A server that slept answers as before: its boot is over, its record is not.
+    if let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())?
         && waiter.healthy(&record).is_ok()
     {
+        if record.boot_id != up.boot_id {
+            record.boot_id.clone_from(&up.boot_id);
+            write_record(&files.daemon(), &record)?;
+        }
         return Ok(Some(reachable(&record)));
     }
     let _lock = boot_lock(context, &target, request.verb)?;

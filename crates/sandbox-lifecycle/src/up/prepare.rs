@@ -13,7 +13,7 @@ use super::{Outcome, guest, home, others, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, Stage, UpRequest,
-    build, drift, home_volume, keeper, sandbox_name,
+    build, drift, home_volume, keeper, memory, sandbox_name,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -54,6 +54,7 @@ pub fn prepare(
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
     let today = std::mem::replace(&mut wanted.name, name.clone());
     let existing = context.runtime.inspect(&name)?;
+    let mut asleep = false;
     let plan = decide(context, request, existing.as_ref(), &wanted)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
     match &plan {
@@ -69,9 +70,13 @@ pub fn prepare(
         | Plan::StopAndUpdate
         | Plan::Update
         | Plan::Start => {
+            asleep = existing.as_ref().is_some_and(|info| info.saved_memory.is_some()) && plan == Plan::Start;
             let changes = existing.map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
             let choice = home::ask(context, &plan, &state, &wanted, &changes)?;
             tell_applied(context, request, &changes);
+            if plan != Plan::Start {
+                memory::drop_saved(context, &name, "the sandbox changes")?;
+            }
             stop(context, &plan, &wanted)?;
             crash::point("the sandbox is at rest");
             if let Some(how) = choice {
@@ -93,7 +98,7 @@ pub fn prepare(
         record(&files, &mut state, &image)?;
     }
     if !matches!(plan, Plan::Use { .. }) {
-        let step = context.reporter.begin("starting the sandbox");
+        let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
         // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
         crash::point("the sandbox is not started yet");
         context.runtime.start(&name)?;

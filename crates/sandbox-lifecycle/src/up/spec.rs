@@ -33,6 +33,7 @@ pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: Works
         ports: settings.ports.clone(),
         labels: labels(request),
         idle_timeout: settings.auto_stop_timeout.saturating_add(NET_BELOW_THE_KEEPER),
+        sleep: settings.sleep,
     }
 }
 
@@ -86,6 +87,7 @@ pub(crate) mod tests {
                 mounts: Vec::new(),
                 ports: Vec::new(),
                 env: BTreeMap::from([("MINE".into(), "1".into())]),
+                sleep: true,
                 auto_stop_timeout: Duration::from_secs(10),
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,

@@ -122,6 +122,7 @@ fn spec(
         mounts: Vec::new(),
         ports: Vec::new(),
         idle_timeout: IDLE,
+        sleep: false,
     })
 }
 

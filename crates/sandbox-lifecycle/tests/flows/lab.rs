@@ -87,6 +87,7 @@ impl Lab {
                 mounts: Vec::new(),
                 ports: Vec::new(),
                 env: BTreeMap::new(),
+                sleep: false,
                 auto_stop_timeout: self.timeout(),
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,

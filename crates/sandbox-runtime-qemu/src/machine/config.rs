@@ -48,6 +48,8 @@ pub struct MachineConfig {
     pub accels: Vec<Accel>,
     /// How long a boot may take until commands can run.
     pub boot_deadline_secs: u64,
+    /// Why this machine's memory is not to be saved; `None` where it may be.
+    pub no_sleep: Option<String>,
     /// Where the network engine keeps the certificate authority it may need.
     pub network_dir: PathBuf,
 }
@@ -56,6 +58,14 @@ pub struct MachineConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "report")]
 pub enum StartReport {
-    Ready { accel: Accel, notes: Vec<String> },
-    Failed { problem: String, log: String },
+    Ready {
+        accel: Accel,
+        notes: Vec<String>,
+        /// It went on from saved memory.
+        woken: bool,
+    },
+    Failed {
+        problem: String,
+        log: String,
+    },
 }

@@ -1,18 +1,46 @@
-//! Graceful power-off.
+//! Graceful ends: asleep where that is wanted and possible, else powered off.
 
 use std::time::Duration;
 
 use sandbox_wire::{GuestReply, GuestRequest};
 
+use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::link::Link;
 use super::parts::Parts;
+use super::serve::Ended;
+use super::sleep::{Awake, fall_asleep};
+use crate::files::MachineFiles;
 
 /// After the guest has said that everything is on disk, power-off is a matter of milliseconds.
 const POWER_OFF: Duration = Duration::from_secs(5);
 
+/// Ends the guest, and every part of a machine that falls asleep.
+pub async fn end(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    link: &Link,
+    parts: &mut Parts,
+    accel: Accel,
+    grace: Duration,
+    sleep: bool,
+) -> Ended {
+    let mut not_asleep = None;
+    if sleep {
+        match fall_asleep(files, config, link, parts, accel).await {
+            Ok(()) => return Ended::Asleep,
+            Err(Awake::Running(problem)) => not_asleep = Some(problem),
+            Err(Awake::Settled(problem)) => {
+                tracing::warn!("the memory could not be saved: {problem}");
+                return Ended::Off { forced: false, not_asleep: Some(problem) };
+            }
+        }
+    }
+    Ended::Off { forced: shut_down(link, parts, grace).await, not_asleep }
+}
+
 /// Asks the guest to end within `grace`. Returns whether it has to be forced.
-pub async fn shut_down(link: &Link, parts: &mut Parts, grace: Duration) -> bool {
+async fn shut_down(link: &Link, parts: &mut Parts, grace: Duration) -> bool {
     let talk = async {
         let mut stream = link.open().await?;
         let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);

@@ -78,6 +78,11 @@ impl Link {
         Ok(Self { requests, open: Arc::new(Semaphore::new(MAX_STREAMS)) })
     }
 
+    /// Returns when the link is gone.
+    pub async fn ended(&self) {
+        self.requests.closed().await;
+    }
+
     /// A new stream, or `None` when the link is gone.
     pub async fn open(&self) -> Option<GuestStream> {
         let place = Arc::clone(&self.open).acquire_owned().await.ok()?;

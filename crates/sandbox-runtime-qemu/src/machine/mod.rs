@@ -3,6 +3,7 @@
 //! ```text
 //!          lock taken            guest program answered       order, idle, SIGTERM
 //! (start) ───────────► starting ───────────────────────► running ───────────────► draining ──► stopped
+//!                      (or waking, where memory is saved)                        (or falling asleep)
 //!                         │  boot failed: next accelerator,   │ a part died
 //!                         │  or once more                     ▼
 //!                         └────────────────────────────────► crashed
@@ -17,14 +18,18 @@ mod config;
 mod console;
 mod end;
 mod frames;
+mod identity;
 mod life;
 mod link;
+mod monitor;
 mod parts;
 mod ports;
 mod qemu_command;
 mod serve;
+mod sleep;
 mod spawn;
 mod start;
+mod wake;
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -45,7 +50,8 @@ use crate::error::from_state;
 use crate::files::MachineFiles;
 use life::Life;
 use parts::Parts;
-use serve::{Order, Phase, Served};
+use serve::{Ended, Order, Phase, Served};
+use start::Started;
 
 /// How long a guest may take to end when nobody said how long.
 const GRACE: Duration = Duration::from_secs(10);
@@ -102,12 +108,12 @@ async fn machine(
         booted = start::start(files, config) => booted,
         Some(Order::Stop { done, .. } | Order::Kill { done }) = orders.recv() => {
             report(&StartReport::Failed { problem: "it was stopped while it started".into(), log: String::new() });
-            served.tell(Some(done), true).await;
+            served.tell(Some(done), Ended::by_force()).await;
             return Ok((life, None));
         }
         _ = terminate.recv() => return Ok((life, None)),
     };
-    let (mut parts, link, used, notes) = match booted {
+    let Started { mut parts, link, accel: used, notes, woken } = match booted {
         Ok(booted) => booted,
         Err(problem) => {
             phase.send_replace(Phase::Ending(problem.clone()));
@@ -119,49 +125,62 @@ async fn machine(
     life.say("running");
     ports::serve(published, &link);
     phase.send_replace(Phase::Running(link.clone()));
-    report(&StartReport::Ready { accel: used, notes });
+    report(&StartReport::Ready { accel: used, notes, woken });
 
     let cause = tokio::select! {
         problem = part_ended(files, &mut parts) => Cause::Part(problem),
         Some(order) = orders.recv() => Cause::Order(order),
         () = idle(&served.clients, config.spec.idle_timeout) => {
             tracing::info!("no client for {:?}: stopping", config.spec.idle_timeout);
-            Cause::Alone
+            Cause::Idle
         }
-        _ = terminate.recv() => Cause::Alone,
+        _ = terminate.recv() => Cause::HostEnds,
     };
     life.say("draining");
     phase.send_replace(Phase::Ending("the sandbox is stopping".into()));
-    let (grace, done) = match cause {
+    let (how, done) = match cause {
         Cause::Part(problem) => {
             parts.end().await;
+            discard_memory(files);
             return Ok((life, problem));
         }
         Cause::Order(Order::Kill { done }) => (None, Some(done)),
-        Cause::Order(Order::Stop { grace_millis, done }) => {
-            (Some(Duration::from_millis(grace_millis)), Some(done))
+        Cause::Order(Order::Stop { grace_millis, sleep, done }) => {
+            (Some((Duration::from_millis(grace_millis), sleep)), Some(done))
         }
-        Cause::Alone => (Some(GRACE), None),
+        Cause::Idle => (Some((GRACE, config.spec.sleep)), None),
+        Cause::HostEnds => (Some((GRACE, false)), None),
     };
-    let forced = match grace {
-        None => true,
+    let ended = match how {
+        None => Ended::by_force(),
         // A kill that comes while the guest takes its time cuts it short.
-        Some(grace) => tokio::select! {
-            forced = end::shut_down(&link, &mut parts, grace) => forced,
-            Some(()) = kill_order(&mut orders) => true,
+        Some((grace, sleep)) => tokio::select! {
+            ended = end::end(files, config, &link, &mut parts, used, grace, sleep) => ended,
+            Some(()) = kill_order(&mut orders) => Ended::by_force(),
         },
     };
-    parts.end().await;
-    served.tell(done, forced).await;
+    if ended != Ended::Asleep {
+        parts.end().await;
+        discard_memory(files);
+    }
+    served.tell(done, ended).await;
     Ok((life, None))
+}
+
+/// The memory of a machine that ended for good is only in the way.
+fn discard_memory(files: &MachineFiles) {
+    if let Err(error) = crate::memory::forget(files) {
+        tracing::warn!("cannot remove the memory's file: {error}");
+    }
 }
 
 enum Cause {
     /// A part is gone; the problem, unless the guest powered itself off.
     Part(Option<String>),
     Order(Order),
-    /// Nobody needs it, or the host is going down.
-    Alone,
+    /// Nobody needs it.
+    Idle,
+    HostEnds,
 }
 
 /// The next kill order. Further stop orders wait for the end like the first one's sender does.

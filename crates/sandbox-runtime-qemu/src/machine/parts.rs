@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::config::{Accel, MachineConfig};
+use super::monitor::Monitor;
 use super::qemu_command::QemuCommand;
 use super::spawn;
 use crate::files::MachineFiles;
@@ -27,6 +28,51 @@ pub struct Parts {
     /// The host's ends of the guest link and of the console.
     pub link: Option<UnixStream>,
     pub console: Option<UnixStream>,
+    /// Keeps QEMU's end of the guest link open when the link itself is over: to the guest, the host stays
+    /// connected while it falls asleep.
+    _link: UnixStream,
+    pub monitor: Monitor,
+    pub ram: Ram,
+}
+
+/// Where the guest's memory is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ram {
+    /// In this boot alone.
+    Anonymous,
+    /// In a file, from where it can be saved. What the guest's kernel was told of the time stamp counter
+    /// belongs to it.
+    File { tsc_khz: Option<u64> },
+}
+
+/// What QEMU is told: `incoming` waits for a saved state.
+pub fn command<'a>(config: &'a MachineConfig, accel: Accel, ram: &Ram, incoming: bool) -> QemuCommand<'a> {
+    let tsc_khz = match ram {
+        Ram::File { tsc_khz } => *tsc_khz,
+        Ram::Anonymous => tsc_khz(accel),
+    };
+    QemuCommand {
+        name: config.spec.name.as_str(),
+        accel,
+        resources: config.spec.resources,
+        kernel: &config.kernel,
+        initrd: &config.initrd,
+        rootfs: &config.rootfs,
+        home: &config.spec.home.path,
+        link_fd: 3,
+        console_fd: 4,
+        monitor_fd: 5,
+        network_fd: needs_card(&config.spec.network).then_some(6),
+        mounts: config.spec.mounts.len(),
+        tsc_khz,
+        memory_file: (*ram != Ram::Anonymous).then_some(MachineFiles::MEMORY_NAME),
+        incoming,
+    }
+}
+
+/// The rate of the host's counter where a boot needs it.
+pub fn tsc_khz(accel: Accel) -> Option<u64> {
+    (accel == Accel::Tcg).then(crate::tsc_khz).flatten()
 }
 
 #[derive(Debug)]
@@ -49,7 +95,13 @@ impl Network {
 
 impl Parts {
     /// Starts all three at once: QEMU connects to sockets that exist already.
-    pub async fn start(files: &MachineFiles, config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
+    pub async fn start(
+        files: &MachineFiles,
+        config: &MachineConfig,
+        accel: Accel,
+        ram: Ram,
+        incoming: bool,
+    ) -> std::io::Result<Self> {
         let share = start_share(files, config).await?;
         let mounts = start_mounts(files, config).await?;
         let (network, network_fd) = if needs_card(&config.spec.network) {
@@ -60,33 +112,38 @@ impl Parts {
         };
         let (link, qemus_link) = UnixStream::pair()?;
         let (console, qemus_console) = UnixStream::pair()?;
-        let command = QemuCommand {
-            name: config.spec.name.as_str(),
-            accel,
-            resources: config.spec.resources,
-            kernel: &config.kernel,
-            initrd: &config.initrd,
-            rootfs: &config.rootfs,
-            home: &config.spec.home.path,
-            link_fd: 3,
-            console_fd: 4,
-            network_fd: network_fd.is_some().then_some(5),
-            mounts: config.spec.mounts.len(),
-            tsc_khz: (accel == Accel::Tcg).then(crate::tsc_khz).flatten(),
-        };
+        let (monitor, qemus_monitor) = UnixStream::pair()?;
+        let command = command(config, accel, &ram, incoming);
         let mut qemu = std::process::Command::new(&config.qemu);
         qemu.args(command.arguments()).current_dir(&files.dir).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut fds = vec![OwnedFd::from(qemus_link), OwnedFd::from(qemus_console)];
+        let mut fds = vec![qemus_link.into(), qemus_console.into(), OwnedFd::from(qemus_monitor)];
         fds.extend(network_fd);
         spawn::prepare(&mut qemu, fds);
         let qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot start {}: {error}", config.qemu.display()))
         })?;
-        Ok(Self { qemu, share, mounts, network, link: Some(link), console: Some(console) })
+        let monitor = Monitor::new(monitor)?;
+        let kept = link.try_clone()?;
+        Ok(Self {
+            _link: kept,
+            qemu,
+            share,
+            mounts,
+            network,
+            link: Some(link),
+            console: Some(console),
+            monitor,
+            ram,
+        })
     }
 
     /// Kills what is left and waits until it is gone.
     pub async fn end(mut self) {
+        self.kill().await;
+    }
+
+    /// [`Parts::end`] for whoever still has a look at what is left of them.
+    pub async fn kill(&mut self) {
         let mut children = vec![&mut self.qemu, &mut self.share];
         children.extend(self.mounts.iter_mut());
         children.extend(self.network.as_mut().map(|network| &mut network.child));

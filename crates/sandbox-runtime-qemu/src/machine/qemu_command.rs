@@ -20,15 +20,20 @@ pub struct QemuCommand<'a> {
     pub initrd: &'a Path,
     pub rootfs: &'a Path,
     pub home: &'a Path,
-    /// Descriptor numbers in QEMU: the guest link, the console, and the network bridge where there is a
-    /// card.
+    /// Descriptor numbers in QEMU: the guest link, the console, the control channel, and the network bridge
+    /// where there is a card.
     pub link_fd: i32,
     pub console_fd: i32,
+    pub monitor_fd: i32,
     pub network_fd: Option<i32>,
     /// How many folders are mounted beside the checkout; at most [`most_mounts`].
     pub mounts: usize,
     /// The rate of the host's time stamp counter, where it is known.
     pub tsc_khz: Option<u64>,
+    /// A file below QEMU's folder for the guest's memory; without one it is nobody's but the machine's.
+    pub memory_file: Option<&'a str>,
+    /// Wait for a saved state instead of booting.
+    pub incoming: bool,
 }
 
 /// The name the guest program looks for among its virtio serial ports.
@@ -100,7 +105,15 @@ impl QemuCommand<'_> {
         add("-smp", self.resources.cpus.to_string().into());
         add("-m", format!("{memory}M").into());
         // The share server maps the guest's memory, so it must be shared.
-        add("-object", format!("memory-backend-memfd,id=ram,size={memory}M,share=on").into());
+        add(
+            "-object",
+            match self.memory_file {
+                Some(file) => {
+                    format!("memory-backend-file,id=ram,mem-path={file},size={memory}M,share=on").into()
+                }
+                None => format!("memory-backend-memfd,id=ram,size={memory}M,share=on").into(),
+            },
+        );
         add("-kernel", self.kernel.into());
         add("-initrd", self.initrd.into());
         add("-append", self.append().into());
@@ -108,6 +121,8 @@ impl QemuCommand<'_> {
         add("-device", "virtio-serial-device".into());
         add("-chardev", format!("socket,id=console,fd={}", self.console_fd).into());
         add("-device", "virtconsole,chardev=console".into());
+        add("-chardev", format!("socket,id=monitor,fd={}", self.monitor_fd).into());
+        add("-mon", "chardev=monitor,mode=control".into());
         add("-chardev", format!("socket,id=link,fd={}", self.link_fd).into());
         add("-device", format!("virtserialport,chardev=link,name={LINK_NAME}").into());
         let disks = [
@@ -139,6 +154,10 @@ impl QemuCommand<'_> {
             add("-device", "virtio-balloon-device,free-page-reporting=on".into());
         }
         add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into());
+        if self.incoming {
+            add("-incoming", "defer".into());
+            arguments.push("-S".into());
+        }
         for flag in ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"] {
             arguments.push(flag.into());
         }
@@ -163,9 +182,12 @@ mod tests {
             home: Path::new("/v/a,readonly=on,b.ext4"),
             link_fd: 3,
             console_fd: 4,
-            network_fd: Some(5),
+            monitor_fd: 5,
+            network_fd: Some(6),
             mounts: 0,
             tsc_khz: Some(2_596_138),
+            memory_file: None,
+            incoming: false,
         }
     }
 
@@ -202,6 +224,18 @@ mod tests {
                 assert_eq!(all.matches("vhost-user-fs-device").count(), 1 + mounts);
             }
         }
+    }
+
+    #[test]
+    fn memory_that_shall_be_saved_is_in_a_file() {
+        let line = text(&command());
+        assert!(line.contains("memory-backend-memfd") && !line.contains("-incoming"), "{line}");
+        let mut saved = command();
+        saved.memory_file = Some("memory.ram");
+        saved.incoming = true;
+        let line = text(&saved);
+        assert!(line.contains("mem-path=memory.ram,size=4096M,share=on"), "{line}");
+        assert!(line.contains("-incoming defer -S"), "{line}");
     }
 
     #[test]

@@ -22,11 +22,28 @@ pub enum Phase {
     Ending(String),
 }
 
-/// An order to end the machine; the sender is told whether it took force.
+/// An order to end the machine; the sender is told how it went.
 #[derive(Debug)]
 pub enum Order {
-    Stop { grace_millis: u64, done: oneshot::Sender<bool> },
-    Kill { done: oneshot::Sender<bool> },
+    Stop { grace_millis: u64, sleep: bool, done: oneshot::Sender<Ended> },
+    Kill { done: oneshot::Sender<Ended> },
+}
+
+/// How a machine ended that was told to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Off {
+        forced: bool,
+        /// Why its memory is not saved, where that was asked for.
+        not_asleep: Option<String>,
+    },
+    Asleep,
+}
+
+impl Ended {
+    pub const fn by_force() -> Self {
+        Self::Off { forced: true, not_asleep: None }
+    }
 }
 
 #[derive(Debug)]
@@ -107,9 +124,9 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
             let reason = "this is another boot than the one to stop".into();
             write_json(&mut socket, &MachineReply::Refused { reason }).await
         }
-        MachineRequest::Stop { grace_millis, .. } => {
+        MachineRequest::Stop { grace_millis, sleep, .. } => {
             let (done, answer) = oneshot::channel();
-            ended(&mut socket, served, Order::Stop { grace_millis, done }, answer).await
+            ended(&mut socket, served, Order::Stop { grace_millis, sleep, done }, answer).await
         }
         MachineRequest::Kill => {
             let (done, answer) = oneshot::channel();
@@ -122,12 +139,16 @@ async fn ended(
     socket: &mut UnixStream,
     served: &Served,
     order: Order,
-    answer: oneshot::Receiver<bool>,
+    answer: oneshot::Receiver<Ended>,
 ) -> Result<(), sandbox_wire::FrameError> {
     if served.orders.send(order).await.is_ok()
-        && let Ok(forced) = answer.await
+        && let Ok(ended) = answer.await
     {
-        let written = write_json(socket, &MachineReply::Stopped { forced }).await;
+        let reply = match ended {
+            Ended::Asleep => MachineReply::Stopped { forced: false, asleep: true, not_asleep: None },
+            Ended::Off { forced, not_asleep } => MachineReply::Stopped { forced, asleep: false, not_asleep },
+        };
+        let written = write_json(socket, &reply).await;
         served.told.notify_one();
         written?;
     }
@@ -180,9 +201,9 @@ async fn relay(mut socket: UnixStream, stream: GuestStream) -> std::io::Result<(
 
 impl Served {
     /// Answers who ordered the end, and waits until the answer is on its way.
-    pub async fn tell(&self, done: Option<oneshot::Sender<bool>>, forced: bool) {
+    pub async fn tell(&self, done: Option<oneshot::Sender<Ended>>, ended: Ended) {
         if let Some(done) = done
-            && done.send(forced).is_ok()
+            && done.send(ended).is_ok()
         {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.told.notified()).await;
         }

@@ -9,31 +9,58 @@ use super::config::{Accel, MachineConfig};
 use super::console;
 use super::frames::{read_message, write_message};
 use super::link::Link;
-use super::parts::Parts;
+use super::parts::{Parts, Ram, tsc_khz};
+use super::wake::{self, Waking};
 use crate::files::MachineFiles;
+use crate::memory;
 
-/// Boots on the first accelerator that works; the last one gets a second try, because a boot that hangs
+/// A machine whose guest answers.
+pub struct Started {
+    pub parts: Parts,
+    pub link: Link,
+    pub accel: Accel,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    /// It went on from saved memory.
+    pub woken: bool,
+}
+
+/// Wakes, or boots on the first accelerator that works; the last one gets a second try, because a boot that hangs
 /// under emulation is rarely followed by another.
-pub async fn start(
-    files: &MachineFiles,
-    config: &MachineConfig,
-) -> Result<(Parts, Link, Accel, Vec<String>), String> {
+pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Started, String> {
     let mut notes = Vec::new();
+    match wake::wake(files, config).await? {
+        Waking::Awake(awake) => {
+            let (parts, link, accel) = *awake;
+            return Ok(Started { parts, link, accel, notes, woken: true });
+        }
+        Waking::Failed(problem) => {
+            notes.push(format!("the saved memory could not be used, so the sandbox boots: {problem}"));
+        }
+        Waking::None => {}
+    }
+    // What a machine that was killed left behind is no memory.
+    memory::forget(files).map_err(|error| error.to_string())?;
     let mut tries = config.accels.clone();
     tries.extend(config.accels.last());
     let deadline = Duration::from_secs(config.boot_deadline_secs);
     let mut problem = "no accelerator to try".to_string();
     for (index, accel) in tries.iter().copied().enumerate() {
-        let mut parts = match Parts::start(files, config, accel).await {
+        let ram = match &config.no_sleep {
+            None => Ram::File { tsc_khz: tsc_khz(accel) },
+            Some(_) => Ram::Anonymous,
+        };
+        let mut parts = match Parts::start(files, config, accel, ram, false).await {
             Ok(parts) => parts,
             Err(error) => return Err(error.to_string()),
         };
         problem = match tokio::time::timeout(deadline, boot(files, config, &mut parts)).await {
-            Ok(Ok(link)) => return Ok((parts, link, accel, notes)),
+            Ok(Ok(link)) => return Ok(Started { parts, link, accel, notes, woken: false }),
             Ok(Err(problem)) => problem,
             Err(_) => format!("the guest did not answer within {} s", deadline.as_secs()),
         };
         parts.end().await;
+        memory::forget(files).map_err(|error| error.to_string())?;
         if index + 1 < tries.len() {
             let note = format!(
                 "a boot with {} failed ({problem}); trying {}",
@@ -47,16 +74,21 @@ pub async fn start(
     Err(problem)
 }
 
-async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -> Result<Link, String> {
-    let fault = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-    let missing = || "a part was started twice".to_string();
-    let console = parts.console.take().ok_or_else(missing)?;
+/// Keeps the guest's console as a log.
+pub fn watch_console(files: &MachineFiles, console: std::os::unix::net::UnixStream) {
     let log = files.console_log();
     tokio::spawn(async move {
         if let Err(error) = console::record(console, &log).await {
             tracing::warn!("the console log ended: {error}");
         }
     });
+}
+
+async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -> Result<Link, String> {
+    let fault = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    let missing = || "a part was started twice".to_string();
+    let console = parts.console.take().ok_or_else(missing)?;
+    watch_console(files, console);
     let link = Link::new(parts.link.take().ok_or_else(missing)?).map_err(|e| fault("the guest link", &e))?;
     let talk = async {
         let network = match parts.network.as_mut() {

@@ -18,6 +18,7 @@ mod network;
 mod records;
 mod sandbox;
 mod shared_folder;
+mod sleep;
 mod terminal;
 
 use std::io;
@@ -100,6 +101,7 @@ pub enum Power {
     Dial,
     GuestRoot,
     WorkspaceQuota,
+    Sleep,
     BreakableRecords,
 }
 
@@ -110,6 +112,7 @@ impl Power {
             Self::Dial => capabilities.dial,
             Self::GuestRoot => capabilities.guest_root,
             Self::WorkspaceQuota => capabilities.workspace_quota,
+            Self::Sleep => capabilities.sleep,
             Self::BreakableRecords => harness.can_break_records(),
         }
     }
@@ -153,6 +156,7 @@ pub fn all_cases() -> Vec<Case> {
         images::CASES,
         records::CASES,
         life::CASES,
+        sleep::CASES,
         exec::CASES,
         input::CASES,
         terminal::CASES,

@@ -57,6 +57,7 @@ impl<'h> Sandbox<'h> {
             mounts: Vec::new(),
             ports: Vec::new(),
             idle_timeout: Duration::from_hours(1),
+            sleep: false,
         };
         Ok(Self { harness, spec, lent: false })
     }

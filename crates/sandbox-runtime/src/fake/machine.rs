@@ -5,24 +5,32 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandbox_model::{SandboxName, Status};
+use sandbox_model::{ByteSize, SandboxName, Status};
 use serde::{Deserialize, Serialize};
 
 use super::faults::Faults;
 use super::processes;
 use super::store::{Record, Store, open_lock, read_json, write_json};
-use crate::{Result, RuntimeError, StopOutcome};
+use crate::{Result, RuntimeError, Slept, StopOutcome};
 
 /// `boot.json`: a machine that is meant to be up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Boot {
     id: String,
+    /// What its processes carry: the id of the first boot, where others slept in between.
+    mark: String,
     /// Only true while the machine's lock is held.
     pid: Option<i32>,
     ready: bool,
     draining: bool,
     /// Why the boot failed.
     problem: Option<String>,
+}
+
+/// `memory.json`: what sleeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Memory {
+    mark: String,
 }
 
 /// The power switch of one sandbox.
@@ -104,16 +112,16 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The boot's id of a running machine; waits for a boot under way.
+    /// The mark of a running machine's processes; waits for a boot under way.
     pub fn require_running(&self, action: &'static str) -> Result<(String, Pid)> {
         loop {
             let record = self.store.require(self.name)?;
             match self.status(&record)? {
                 Status::Running => {
-                    if let Some(Boot { id, pid: Some(pid), ready: true, .. }) = self.boot()?
+                    if let Some(Boot { mark, pid: Some(pid), ready: true, .. }) = self.boot()?
                         && let Some(pid) = Pid::from_raw(pid)
                     {
-                        return Ok((id, pid));
+                        return Ok((mark, pid));
                     }
                 }
                 Status::Starting => drop(self.control()?),
@@ -138,7 +146,8 @@ impl<'a> Machine<'a> {
         let lock = open_lock(&self.store.machine_lock(self.name))?;
         lock.lock()?;
         let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
-        let mut boot = Boot { id, pid: None, ready: false, draining: false, problem: None };
+        let mark = self.memory()?.map_or_else(|| id.clone(), |memory| memory.mark);
+        let mut boot = Boot { id, mark, pid: None, ready: false, draining: false, problem: None };
         self.write_boot(&boot)?;
         // The machine holds the lock as its stdin: no descriptor of ours keeps it alive.
         let mut machine = Command::new("sleep")
@@ -172,12 +181,17 @@ impl<'a> Machine<'a> {
         if let Some(problem) = problem {
             self.log(&self.store.console_log(self.name), &problem)?;
             self.kill_machine()?;
+            self.forget_memory()?;
             boot.problem = Some(problem.clone());
             self.write_boot(&boot)?;
             let log = fs::read_to_string(self.store.console_log(self.name)).unwrap_or_default();
             return Err(RuntimeError::BootFailed { name: self.name.clone(), problem, log });
         }
         self.log(&self.store.console_log(self.name), "ready")?;
+        if self.memory()?.is_some() {
+            processes::wake_all(&boot.mark);
+            fs::remove_file(self.store.memory_path(self.name))?;
+        }
         boot.ready = true;
         self.write_boot(&boot)
     }
@@ -197,7 +211,7 @@ impl<'a> Machine<'a> {
         if let Some(mut boot) = self.boot()? {
             boot.draining = true;
             self.write_boot(&boot)?;
-            if !processes::end_all(&boot.id, grace) {
+            if !processes::end_all(&boot.mark, grace) {
                 outcome = StopOutcome::Forced;
             }
             std::thread::sleep(Duration::from_millis(faults.stop_millis));
@@ -206,6 +220,46 @@ impl<'a> Machine<'a> {
         self.log(&self.store.machine_log(self.name), "power off")?;
         self.store.write(record)?;
         Ok(outcome)
+    }
+
+    /// Stops the processes instead of ending them; nothing attends them any more.
+    pub fn sleep(&self, boot_id: Option<&str>, grace: Duration) -> Result<Slept> {
+        let control = self.control()?;
+        let record = self.store.require(self.name)?;
+        let at_rest = self.status_under_control(&record)?.is_at_rest();
+        let other = |boot: &Boot| boot_id.is_some_and(|meant| meant != boot.id);
+        let boot = match self.boot()?.filter(|_| !at_rest) {
+            Some(boot) if !other(&boot) => boot,
+            _ => return Ok(Slept { outcome: StopOutcome::AlreadyAtRest, why_not: None }),
+        };
+        if !record.spec.sleep {
+            drop(control);
+            let why_not = Some("its settings do not allow it".into());
+            return Ok(Slept { outcome: self.stop(grace)?, why_not });
+        }
+        if let Some(problem) = Faults::read(self.store)?.stop_fails {
+            return Err(RuntimeError::other(problem));
+        }
+        processes::stop_all(&boot.mark);
+        write_json(&self.store.memory_path(self.name), &Memory { mark: boot.mark })?;
+        self.kill_machine()?;
+        fs::remove_file(self.store.boot_path(self.name))?;
+        self.log(&self.store.machine_log(self.name), "asleep")?;
+        self.store.write(record)?;
+        Ok(Slept { outcome: StopOutcome::Asleep, why_not: None })
+    }
+
+    fn memory(&self) -> Result<Option<Memory>> {
+        read_json(&self.store.memory_path(self.name))
+    }
+
+    /// Ends what sleeps. The caller holds the control lock.
+    pub fn forget_memory(&self) -> Result<Option<ByteSize>> {
+        let Some(memory) = self.memory()? else { return Ok(None) };
+        let size = self.store.saved_memory(self.name);
+        processes::kill_all(processes::MARK, &memory.mark);
+        fs::remove_file(self.store.memory_path(self.name))?;
+        Ok(size)
     }
 
     pub fn kill(&self) -> Result<()> {
@@ -235,6 +289,7 @@ impl<'a> Machine<'a> {
             }
         }
         self.power_off()?;
+        self.forget_memory()?;
         match fs::remove_dir_all(self.store.sandbox(self.name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
@@ -252,7 +307,7 @@ impl<'a> Machine<'a> {
     fn power_off(&self) -> Result<()> {
         self.kill_machine()?;
         if let Ok(Some(boot)) = self.boot() {
-            processes::kill_all(processes::MARK, &boot.id);
+            processes::kill_all(processes::MARK, &boot.mark);
         }
         match fs::remove_file(self.store.boot_path(self.name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),

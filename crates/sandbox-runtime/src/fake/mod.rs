@@ -4,6 +4,7 @@
 //! DIR/sandboxes/NAME/   record.json, boot.json (while it is meant to be up), console.log, machine.log
 //! DIR/homes/…           what a real driver keeps inside the home disk
 //! DIR/images/HEX/       the archive as it came, and what was read from it
+//! DIR/sandboxes/NAME/memory.json   while it sleeps: its processes are stopped, not ended
 //! DIR/references/…      one file per image reference
 //! DIR/locks/            NAME.control, NAME.machine, images
 //! DIR/faults.json       trouble on request, see [`Faults`]
@@ -37,7 +38,7 @@ use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName
 
 use crate::{
     BrokenRecord, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
-    RuntimeError, SandboxInfo, SandboxList, StopOutcome,
+    RuntimeError, SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 
 pub use faults::Faults;
@@ -80,6 +81,7 @@ impl FakeRuntime {
         Ok(SandboxInfo {
             status: machine.status(&record)?,
             problem: machine.problem()?,
+            saved_memory: self.store.saved_memory(name),
             spec: record.spec,
             created: record.created,
             updated: record.updated,
@@ -96,7 +98,7 @@ impl Runtime for FakeRuntime {
         Capabilities {
             live_resources: true,
             dial: true,
-            sleep: false,
+            sleep: true,
             guest_root: false,
             workspace_quota: false,
         }
@@ -147,6 +149,17 @@ impl Runtime for FakeRuntime {
         self.machine(name).stop(grace)
     }
 
+    fn sleep(&self, name: &SandboxName, boot_id: Option<&str>, grace: Duration) -> Result<Slept> {
+        self.machine(name).sleep(boot_id, grace)
+    }
+
+    fn forget_memory(&self, name: &SandboxName) -> Result<Option<ByteSize>> {
+        let machine = self.machine(name);
+        let _control = machine.control()?;
+        self.store.require(name)?;
+        machine.forget_memory()
+    }
+
     fn kill(&self, name: &SandboxName) -> Result<()> {
         self.machine(name).kill()
     }
@@ -175,6 +188,7 @@ impl Runtime for FakeRuntime {
         if record.spec.image_digest != spec.image_digest || record.spec.root_disk != spec.root_disk {
             return Err(RuntimeError::other("the image and the root disk's size of a sandbox are fixed"));
         }
+        machine.forget_memory()?;
         record.spec = spec.clone();
         self.store.write(record)
     }

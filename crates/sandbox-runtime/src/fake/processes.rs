@@ -70,3 +70,16 @@ pub(super) fn kill_all(mark: &str, boot_id: &str) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// Holds every process of a boot where it is. Attended ones have lost their client.
+pub(super) fn stop_all(boot_id: &str) {
+    for pid in marked(MARK, boot_id) {
+        let _ = kill_process(pid, Signal::STOP);
+    }
+}
+
+pub(super) fn wake_all(boot_id: &str) {
+    for pid in marked(MARK, boot_id) {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}

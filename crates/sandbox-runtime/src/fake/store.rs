@@ -3,7 +3,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_model::{Digest, HomeDisk, ImageRef, SandboxName, SandboxSpec};
+use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, SandboxName, SandboxSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,16 @@ impl Store {
     pub fn guest_port(&self, port: u16) -> u16 {
         let written = fs::read_to_string(self.dir.join("ports").join(port.to_string()));
         written.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(port)
+    }
+
+    pub fn memory_path(&self, name: &SandboxName) -> PathBuf {
+        self.sandbox(name).join("memory.json")
+    }
+
+    /// The size of the file that stands for the saved memory.
+    pub fn saved_memory(&self, name: &SandboxName) -> Option<ByteSize> {
+        let file = fs::metadata(self.memory_path(name)).ok()?;
+        Some(ByteSize::from_bytes(file.len()))
     }
 
     pub fn console_log(&self, name: &SandboxName) -> PathBuf {

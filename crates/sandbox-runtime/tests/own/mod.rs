@@ -91,6 +91,7 @@ impl Own {
             mounts: Vec::new(),
             ports: Vec::new(),
             idle_timeout: Duration::from_mins(1),
+            sleep: false,
         };
         harness.runtime.create(&spec)?;
         Ok(Self { harness, spec })

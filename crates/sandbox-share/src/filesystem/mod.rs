@@ -9,6 +9,7 @@ mod pinned;
 mod remove;
 mod rename;
 mod request;
+mod saved;
 #[cfg(test)]
 mod tests;
 mod usage;

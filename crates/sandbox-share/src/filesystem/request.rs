@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use virtiofsd::filesystem::{
-    Context, Entry, Extensions, FileSystem, FsOptions, OpenOptions, SerializableFileSystem, SetattrValid,
-    ZeroCopyReader, ZeroCopyWriter,
+    Context, Entry, Extensions, FileSystem, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader,
+    ZeroCopyWriter,
 };
 use virtiofsd::fuse::{Attr, SetattrIn};
 use virtiofsd::passthrough::PassthroughFs;
@@ -15,9 +15,6 @@ use super::ShareFs;
 use super::entries::Creation;
 use super::io::{End, Write};
 use crate::policy;
-
-/// State is not carried to another process yet; the defaults say so to whoever asks.
-impl SerializableFileSystem for ShareFs {}
 
 impl FileSystem for ShareFs {
     type Inode = u64;

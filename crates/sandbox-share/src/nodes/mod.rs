@@ -28,11 +28,14 @@ mod evict;
 mod identify;
 mod lifetime;
 mod place;
+mod saved;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString};
+
+use serde::{Deserialize, Serialize};
 
 /// A number the guest knows a file by; never used twice.
 pub(crate) type NodeId = u64;
@@ -42,8 +45,10 @@ pub(crate) type InnerId = u64;
 /// The shared folder itself, by agreement with the guest.
 pub(crate) const ROOT: NodeId = 1;
 
+pub(crate) use saved::SavedNodes;
+
 /// What makes two files the same, as far as a pass-through entry tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Key {
     /// The node at the top of the mounted file system that holds the parent directory.
     mount: NodeId,
@@ -52,13 +57,13 @@ struct Key {
     top: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     parent: NodeId,
     name: CString,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Node {
     key: Key,
     /// The type bits of its mode.

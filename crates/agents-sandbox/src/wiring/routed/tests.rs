@@ -76,6 +76,7 @@ impl Fixture {
             mounts: Vec::new(),
             ports: Vec::new(),
             idle_timeout: Duration::from_mins(5),
+            sleep: false,
         }
     }
 }

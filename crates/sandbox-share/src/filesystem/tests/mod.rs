@@ -3,6 +3,7 @@
 mod descriptors;
 mod names;
 mod quota;
+mod sleep;
 mod walls;
 
 use std::ffi::{CStr, CString};
@@ -193,6 +194,7 @@ fn pass_through(dir: &TempDir, hard: u64) -> PassthroughFs {
         announce_submounts: true,
         allow_mmap: true,
         guest_fd_limit: hard,
+        migration_on_error: passthrough::MigrationOnError::GuestError,
         ..Default::default()
     })
     .unwrap()

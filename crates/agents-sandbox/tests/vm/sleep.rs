@@ -1,0 +1,363 @@
+//! Sleep and wake with something broken on the way: each file of the saved memory, each process at several
+//! moments. Whatever happens, the next start comes up, and home, checkout and root disk are whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sandbox_model::{
+    ByteSize, ExecSpec, ExitStatus, NetworkPolicy, NetworkProfile, Resources, SandboxName, SandboxSpec,
+    WorkspaceMount,
+};
+use sandbox_runtime::contract::Harness;
+use sandbox_runtime::{Runtime, StopOutcome};
+
+use crate::contract::QemuHarness;
+use crate::image;
+
+type Outcome<T = ()> = Result<T, String>;
+
+const GRACE: Duration = Duration::from_secs(10);
+/// A name and what it runs.
+type Case = (&'static str, fn() -> Outcome);
+/// A way to break a file.
+type Damage = fn(&Path) -> std::io::Result<()>;
+
+/// Programs that run beside QEMU, by what follows the program on their command lines.
+const PARTS: [&str; 3] = ["machine", "share", "network"];
+
+pub const CASES: [Case; 4] = [
+    ("sleep_with_each_file_damaged", damage),
+    ("sleep_with_each_process_killed_as_it_falls_asleep", killed_falling_asleep),
+    ("sleep_with_each_process_killed_as_it_wakes", killed_waking),
+    ("sleep_resets_connections_to_others", resets),
+];
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A sandbox with a card, so that all three helpers run, and a file everywhere that must stay.
+struct Sleeper {
+    harness: QemuHarness,
+    spec: SandboxSpec,
+    writes: u32,
+}
+
+impl Sleeper {
+    fn new(name: &str) -> Outcome<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let harness = QemuHarness::new()?;
+        if !harness.runtime().capabilities().sleep {
+            return Err(
+                "this QEMU cannot save memory: 8.2 or newer is needed (scripts/install-needs test)".into()
+            );
+        }
+        let source = harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text)?;
+        let owner = fs::metadata(&source).map_err(text)?;
+        let made = harness.image();
+        let spec = SandboxSpec {
+            name: format!("{name}-{}", std::process::id()).parse().map_err(text)?,
+            image: made.reference.clone(),
+            image_digest: made.digest.clone(),
+            resources: Resources { cpus: 1, memory: ByteSize::mib(512) },
+            root_disk: ByteSize::gib(1),
+            tmp: ByteSize::mib(64),
+            home: harness.home_disk().map_err(text)?,
+            workspace: WorkspaceMount {
+                source,
+                quota: ByteSize::mib(256),
+                host_uid: owner.uid(),
+                host_gid: owner.gid(),
+                guest_uid: image::DEV_UID,
+                guest_gid: image::DEV_UID,
+            },
+            env: BTreeMap::new(),
+            network: NetworkPolicy { profile: NetworkProfile::Host, ..NetworkPolicy::default() },
+            labels: BTreeMap::new(),
+            mounts: Vec::new(),
+            ports: Vec::new(),
+            idle_timeout: Duration::from_hours(1),
+            sleep: true,
+        };
+        let mut archive = fs::File::open(&made.archive).map_err(text)?;
+        let runtime = harness.runtime();
+        runtime.load_image(&made.reference, &made.digest, &mut archive, &mut |_, _| {}).map_err(text)?;
+        runtime.create(&spec).map_err(text)?;
+        runtime.start(&spec.name).map_err(text)?;
+        Ok(Self { harness, spec, writes: 0 })
+    }
+
+    fn runtime(&self) -> &dyn Runtime {
+        self.harness.runtime()
+    }
+
+    fn name(&self) -> &SandboxName {
+        &self.spec.name
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.harness.sandbox_dir(self.name())
+    }
+
+    fn sh_as(&self, script: &str, root: bool) -> Outcome<String> {
+        let mut spec = ExecSpec::new(["sh", "-c", script]);
+        if root {
+            spec.user = sandbox_model::ExecUser::Root;
+        }
+        let done = self.runtime().exec(self.name(), &spec).and_then(sandbox_runtime::ExecSession::collect);
+        let done = done.map_err(text)?;
+        if done.status != ExitStatus::SUCCESS {
+            return Err(format!("`{script}`: {}", String::from_utf8_lossy(&done.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&done.stdout).trim().to_string())
+    }
+
+    fn sh(&self, script: &str) -> Outcome<String> {
+        self.sh_as(script, false)
+    }
+
+    /// One line more on each disk, safe from a power cut.
+    fn write(&mut self) -> Outcome {
+        self.writes += 1;
+        self.sh("echo line >>$HOME/kept; echo line >>/workspace/kept")?;
+        self.sh_as("echo line >>/var/kept; sync", true).map(drop)
+    }
+
+    /// It runs (again), and every line that was written before a sleep is there.
+    fn check(&self, when: &str) -> Outcome {
+        self.runtime().start(self.name()).map_err(|error| format!("{when}: it does not start: {error}"))?;
+        let shown = self.sh("cat $HOME/kept | wc -l; cat /workspace/kept | wc -l; cat /var/kept | wc -l")?;
+        let wanted = [self.writes.to_string(), self.writes.to_string(), self.writes.to_string()].join("\n");
+        if shown.split_whitespace().collect::<Vec<_>>().join("\n") != wanted {
+            return Err(format!("{when}: {} lines were written, there are {shown:?}", self.writes));
+        }
+        let mounts = self.sh("grep -E ' (/|/home/dev) ' /proc/mounts")?;
+        if mounts.contains(" ro,") {
+            return Err(format!("{when}: a disk is not writable: {mounts}"));
+        }
+        Ok(())
+    }
+
+    fn fall_asleep(&self) -> Outcome {
+        let slept = self.runtime().sleep(self.name(), None, GRACE).map_err(text)?;
+        if slept.outcome == StopOutcome::Asleep {
+            Ok(())
+        } else {
+            Err(format!("it did not fall asleep: {slept:?}"))
+        }
+    }
+
+    /// A word in the guest's memory alone: whether it is there tells a wake from a boot.
+    fn mark(&self) -> Outcome {
+        self.sh("touch /tmp/mark").map(drop)
+    }
+
+    fn is_marked(&self) -> Outcome<bool> {
+        Ok(self.sh("ls /tmp")?.contains("mark"))
+    }
+
+    /// Kills one of the sandbox's processes, if it is there by now.
+    fn kill(&self, part: &str) {
+        for pid in processes(&self.dir(), part) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.runtime().kill(self.name());
+        let _ = self.runtime().remove(self.name());
+    }
+}
+
+/// The sandbox's QEMU, machine process, or a helper of it: the children of the machine process.
+fn processes(dir: &Path, part: &str) -> Vec<Pid> {
+    let machine = crate::contract::machine_pid(dir).ok();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        let is_part = match part {
+            "qemu" => words.first().is_some_and(|word| word.contains("qemu-system")),
+            part => {
+                words.get(1).is_some_and(|word| word == "internal")
+                    && words.get(2).is_some_and(|word| word == part)
+            }
+        };
+        let parent = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        if is_part && (Some(pid) == machine || (machine.is_some() && parent == machine)) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+fn damage() -> Outcome {
+    let mut sleeper = Sleeper::new("sleep-damage")?;
+    // The control: undamaged, it wakes.
+    sleeper.write()?;
+    sleeper.mark()?;
+    sleeper.fall_asleep()?;
+    sleeper.check("undamaged")?;
+    if !sleeper.is_marked()? {
+        return Err("undamaged, it booted instead of waking".into());
+    }
+    let damages: [(&str, Damage); 3] = [
+        ("removed", |path| fs::remove_file(path)),
+        ("cut short", |path| fs::File::options().write(true).open(path)?.set_len(100)),
+        ("overwritten", |path| {
+            let size = fs::metadata(path)?.len();
+            fs::write(path, vec![b'x'; usize::try_from(size.min(1 << 20)).unwrap_or(1)])?;
+            fs::File::options().write(true).open(path)?.set_len(size)
+        }),
+    ];
+    for file in ["memory.ram", "memory.state", "memory.json"] {
+        for (how, break_it) in damages {
+            let when = format!("{file} {how}");
+            sleeper.write()?;
+            sleeper.mark()?;
+            sleeper.fall_asleep()?;
+            break_it(&sleeper.dir().join(file)).map_err(text)?;
+            sleeper.check(&when)?;
+            if sleeper.is_marked()? {
+                return Err(format!("{when}: it woke on damaged memory"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn moments() -> impl Iterator<Item = (&'static str, Duration)> {
+    let parts = PARTS.into_iter().chain(["qemu"]);
+    parts.flat_map(|part| [0, 40, 120, 300].map(|millis| (part, Duration::from_millis(millis))))
+}
+
+fn killed_falling_asleep() -> Outcome {
+    let mut sleeper = Sleeper::new("sleep-killed")?;
+    for (part, after) in moments() {
+        sleeper.write()?;
+        std::thread::scope(|scope| {
+            let sleeping = scope.spawn(|| sleeper.runtime().sleep(sleeper.name(), None, GRACE));
+            std::thread::sleep(after);
+            sleeper.kill(part);
+            // Whether it was too late is the machine's matter.
+            let _ = sleeping.join();
+        });
+        at_rest(&sleeper)?;
+        sleeper.check(&format!("{part} killed {after:?} after the order to sleep"))?;
+    }
+    Ok(())
+}
+
+fn killed_waking() -> Outcome {
+    let mut sleeper = Sleeper::new("wake-killed")?;
+    for (part, after) in moments() {
+        sleeper.write()?;
+        sleeper.fall_asleep()?;
+        std::thread::scope(|scope| {
+            let waking = scope.spawn(|| sleeper.runtime().start(sleeper.name()));
+            std::thread::sleep(after);
+            sleeper.kill(part);
+            let _ = waking.join();
+        });
+        // Killed after it was up, the machine ends a moment later; this makes the moment certain.
+        sleeper.runtime().kill(sleeper.name()).map_err(text)?;
+        sleeper.check(&format!("{part} killed {after:?} after the order to wake"))?;
+    }
+    Ok(())
+}
+
+fn at_rest(sleeper: &Sleeper) -> Outcome {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let info = sleeper.runtime().inspect(sleeper.name()).map_err(text)?;
+        if info.is_some_and(|info| info.status.is_at_rest()) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err("it does not come to rest".into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Two readers in the guest: one of a server on the host, one of a server beside it. Each writes to the
+/// workspace how its wait ended.
+const READERS: &str = r#"
+use Socket;
+sub report { open(my $f, ">", "/workspace/$_[0]"); print $f $_[1]; close $f }
+socket(my $l, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
+bind($l, sockaddr_in(0, INADDR_LOOPBACK)) or die "bind: $!";
+listen($l, 1) or die "listen: $!";
+my ($port) = sockaddr_in(getsockname($l));
+if (!fork) {
+    accept(my $c, $l) or die "accept: $!";
+    select(undef, undef, undef, 0.1) until -e "/workspace/woken";
+    syswrite($c, "hello");
+    exit;
+}
+if (!fork) {
+    socket(my $s, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
+    connect($s, sockaddr_in($port, INADDR_LOOPBACK)) or die "connect: $!";
+    sysread($s, my $got, 5);
+    report("inside", $got);
+    exit;
+}
+my $host = gethostbyname("host.agents-sandbox.internal") or die "no host";
+socket(my $s, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
+connect($s, sockaddr_in($ARGV[0], $host)) or die "connect: $!";
+report("connected", "yes");
+my $count = sysread($s, my $got, 5);
+report("outside", defined $count ? "ended" : "error");
+"#;
+
+/// A program that waits on a connection to the host hears of its end; one inside the guest goes on.
+fn resets() -> Outcome {
+    let sleeper = Sleeper::new("sleep-resets")?;
+    let server = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
+    let port = server.local_addr().map_err(text)?.port().to_string();
+    let spec = ExecSpec {
+        detach: true,
+        ..ExecSpec::new(["sh", "-c", "exec perl -e \"$1\" \"$2\" 2>/workspace/errors", "sh", READERS, &port])
+    };
+    let started =
+        sleeper.runtime().exec(sleeper.name(), &spec).and_then(sandbox_runtime::ExecSession::collect);
+    started.map_err(text)?;
+    let file = |name: &str| sleeper.spec.workspace.source.join(name);
+    appears(&file("connected")).map_err(|problem| {
+        format!("{problem}: {}", fs::read_to_string(file("errors")).unwrap_or_default())
+    })?;
+    let _held = server.accept().map_err(text)?;
+    sleeper.fall_asleep()?;
+    if file("outside").exists() {
+        return Err("the connection ended before the sandbox slept".into());
+    }
+    sleeper.runtime().start(sleeper.name()).map_err(text)?;
+    appears(&file("outside"))?;
+    if file("inside").exists() {
+        return Err("a connection inside the guest was ended".into());
+    }
+    fs::write(file("woken"), "").map_err(text)?;
+    appears(&file("inside"))?;
+    let inside = fs::read_to_string(file("inside")).map_err(text)?;
+    if inside == "hello" { Ok(()) } else { Err(format!("inside the guest came {inside:?}")) }
+}
+
+fn appears(path: &Path) -> Outcome {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while fs::metadata(path).map_or(0, |found| found.len()) == 0 {
+        if Instant::now() > deadline {
+            return Err(format!("{} did not appear", path.display()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Waking: parts as they were, the state loaded, the memory used up, the guest called.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
+
+use sandbox_wire::{GuestReply, GuestRequest, WakeCall};
+
+use super::boot::unix_nanos;
+use super::config::{Accel, MachineConfig};
+use super::frames::{read_message, write_message};
+use super::identity::{disks, made};
+use super::link::Link;
+use super::parts::{Parts, Ram};
+use super::start::watch_console;
+use crate::files::MachineFiles;
+use crate::memory::{self, SavedMemory};
+
+/// From the first part to an answer. Then the guest boots, which takes as long again.
+const WAKES_WITHIN: Duration = Duration::from_secs(20);
+
+/// What became of saved memory.
+pub enum Waking {
+    /// There was none.
+    None,
+    Awake(Box<(Parts, Link, Accel)>),
+    /// It was there and could not be used, for this reason; it is gone now.
+    Failed(String),
+}
+
+/// Goes on from saved memory where there is some that fits. Whatever it gives, nothing saved is left.
+pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking, String> {
+    let _lock = memory::lock(files).map_err(|error| error.to_string())?;
+    let outcome = match SavedMemory::read(files) {
+        Ok(None) => return Ok(Waking::None),
+        Ok(Some(saved)) => match check(files, config, &saved) {
+            Ok(()) => go_on(files, config, &saved).await,
+            Err(problem) => Err(problem),
+        },
+        Err(error) => Err(error.to_string()),
+    };
+    match outcome {
+        Ok(awake) => Ok(Waking::Awake(Box::new(awake))),
+        Err(problem) => {
+            tracing::warn!("saved memory cannot be used: {problem}");
+            memory::forget_locked(files).map_err(|error| error.to_string())?;
+            Ok(Waking::Failed(problem))
+        }
+    }
+}
+
+fn check(files: &MachineFiles, config: &MachineConfig, saved: &SavedMemory) -> Result<(), String> {
+    if let Some(reason) = &config.no_sleep {
+        return Err(reason.clone());
+    }
+    let made = made(config, saved.accel).map_err(|error| error.to_string())?;
+    let disks = disks(files, config).map_err(|error| error.to_string())?;
+    saved.check(files, &made, &disks, &config.accels).map_err(|error| error.to_string())
+}
+
+async fn go_on(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    saved: &SavedMemory,
+) -> Result<(Parts, Link, Accel), String> {
+    let ram = Ram::File { tsc_khz: saved.tsc_khz };
+    let mut parts =
+        Parts::start(files, config, saved.accel, ram, true).await.map_err(|error| error.to_string())?;
+    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved)).await;
+    let problem = match woken {
+        Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
+        Ok(Err(problem)) => problem,
+        Err(_) => format!("the guest did not wake within {} s", WAKES_WITHIN.as_secs()),
+    };
+    parts.end().await;
+    Err(problem)
+}
+
+async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) -> Result<Link, String> {
+    let missing = || "a part was started twice".to_string();
+    watch_console(files, parts.console.take().ok_or_else(missing)?);
+    let socket = parts.link.take().ok_or_else(missing)?;
+    let work = async {
+        parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| error.to_string())?;
+        // The bridge answers before the guest asks it anything.
+        if let Some(network) = parts.network.as_mut() {
+            network.settings().await.map_err(|error| format!("network: {error}"))?;
+        }
+        saved.use_up(files).map_err(|error| error.to_string())?;
+        call(&socket, saved).map_err(|error| format!("the guest link: {error}"))?;
+        parts.monitor.go_on().await.map_err(|error| error.to_string())?;
+        let link = Link::new(socket).map_err(|error| format!("the guest link: {error}"))?;
+        answers(&link).await?;
+        Ok(link)
+    };
+    tokio::select! {
+        outcome = work => outcome,
+        status = parts.qemu.wait() => Err(match status {
+            Ok(status) => format!("QEMU ended while the guest woke ({status})"),
+            Err(error) => format!("QEMU cannot be watched: {error}"),
+        }),
+        status = parts.share.wait() => Err(match status {
+            Ok(status) => format!("the share server ended while the guest woke ({status})"),
+            Err(error) => format!("the share server cannot be watched: {error}"),
+        }),
+    }
+}
+
+/// Written before the guest runs, so that it is the first thing the guest program reads.
+fn call(mut socket: &StdUnixStream, saved: &SavedMemory) -> std::io::Result<()> {
+    socket.write_all(&WakeCall { token: saved.token, unix_nanos: unix_nanos() }.encode())
+}
+
+/// Sets the clock once more, now exactly: the answer is the guest's sign of life.
+async fn answers(link: &Link) -> Result<(), String> {
+    let mut stream = link.open().await.ok_or("the guest link closed")?;
+    let fault = |error: sandbox_wire::FrameError| format!("the guest link: {error}");
+    let request = GuestRequest::SetClock { unix_nanos: unix_nanos() };
+    write_message(&mut stream, &request).await.map_err(fault)?;
+    match read_message(&mut stream).await.map_err(fault)? {
+        GuestReply::Ok => Ok(()),
+        GuestReply::Failed(problem) => Err(problem),
+    }
+}
