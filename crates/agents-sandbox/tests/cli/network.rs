@@ -15,8 +15,8 @@ fn read(environment: &TestEnvironment, path: &str) -> String {
 fn a_rule_is_written_where_a_person_wrote() {
     let environment = TestEnvironment::new();
     environment.write(USER, "# mine\nnetwork:\n  profile: none # closed\n");
-    assert_snapshot!(environment.run(&["network", "allow", "registry.npmjs.org:443", "host:11434"]), @"
-    added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: registry.npmjs.org:443
+    assert_snapshot!(environment.run(&["network", "allow", "registry.corp.example:443", "host:11434"]), @"
+    added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: registry.corp.example:443
     added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: host:11434
     it counts from the next start of a sandbox on; a running one has to be stopped for it
     ");
@@ -24,7 +24,7 @@ fn a_rule_is_written_where_a_person_wrote() {
     let text = read(&environment, USER);
     assert!(text.starts_with("# mine\n") && text.contains("profile: none # closed\n"), "{text}");
     let shown = environment.run(&["config", "show"]).success();
-    assert!(shown.contains("host:11434, registry.npmjs.org:443"), "{shown}");
+    assert!(shown.contains("host:11434, registry.corp.example:443"), "{shown}");
     assert!(
         shown.lines().any(|line| line.starts_with("network.egress-deny") && line.contains("*:25")),
         "{shown}"

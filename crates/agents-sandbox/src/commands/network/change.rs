@@ -19,7 +19,7 @@ use crate::settings::Meant;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
-  agents-sandbox network allow registry.npmjs.org:443   one name, one port
+  agents-sandbox network allow registry.corp.example:443  one name, one port
   agents-sandbox network allow .corp.example            a name and everything below it
   agents-sandbox network allow host:11434               a service of this machine
   agents-sandbox network allow 10.0.0.0/8 --project     in the project's own settings")]
