@@ -214,6 +214,8 @@ impl Runtime for QemuRuntime {
         if !status.is_at_rest() {
             return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "remove it" });
         }
+        // Whoever settles its memory just now finds nothing to go on with.
+        let _memory = memory::lock(&files)?;
         // Out of the way in one step, so that a crash leaves no half sandbox under its name.
         let aside = self.layout.sandboxes().join(format!(".gone-{name}"));
         if aside.exists() {

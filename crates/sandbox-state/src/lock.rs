@@ -91,7 +91,21 @@ impl Lock {
             other => return other,
         }
         waiting(&read_holder(path));
-        let file = open(path)?;
+        Self::wait(open(path)?, mode, purpose)
+    }
+
+    /// [`Lock::take`] of a file that is there; `None` where it is not. Makes nothing, so that whoever comes
+    /// late does not make a folder again that was removed.
+    pub fn take_existing(path: &Path, mode: LockMode, purpose: &str) -> Result<Option<Self>, StateError> {
+        let file = match fs::OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Self::wait(file, mode, purpose).map(Some)
+    }
+
+    fn wait(file: fs::File, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
         loop {
             match fcntl(file.file().as_fd(), FcntlArg::F_OFD_SETLKW(&mode.request())) {
                 Ok(_) => return Self { file }.signed(mode, purpose),

@@ -56,6 +56,7 @@ pub async fn fall_asleep(
         .await
         .map_err(|_| settled(&"the guest did not leave its link in time"))?;
     // A state of another time must not be taken for this one.
+    let held = memory::lock(files).map_err(|error| settled(&error))?;
     memory::forget_record(files).map_err(|error| settled(&error))?;
     tokio::time::timeout(SAVES_WITHIN, parts.monitor.save(MachineFiles::STATE_NAME))
         .await
@@ -81,6 +82,7 @@ pub async fn fall_asleep(
     };
     let record = record().map_err(|error| settled(&error))?;
     record.write_unsynced(files).map_err(|error| settled(&error))?;
+    drop(held);
     settle_later(files, config);
     Ok(())
 }

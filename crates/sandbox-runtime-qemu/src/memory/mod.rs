@@ -15,7 +15,7 @@
 //! - A record that is not synced counts only until the host restarts: a power loss may have kept the record
 //!   and lost what it speaks of.
 //! - The memory belongs to the very disks it was saved with, and to the very programs that saved it.
-//! - Whoever removes the record, or punches holes into the memory, holds `memory.lock`.
+//! - Whoever removes the record (or the sandbox), or punches holes into the memory, holds `memory.lock`.
 
 mod record;
 mod settle;
@@ -36,6 +36,11 @@ use crate::files::MachineFiles;
 /// Held for moments, but by the finisher for as long as one piece of memory takes.
 pub fn lock(files: &MachineFiles) -> Result<Lock, RuntimeError> {
     Lock::take(&files.memory_lock(), LockMode::Exclusive, "memory", |_| {}).map_err(from_state)
+}
+
+/// [`lock`] for whoever may come after the sandbox was removed, and must not make its folder again.
+pub fn lock_of_existing(files: &MachineFiles) -> Result<Option<Lock>, RuntimeError> {
+    Lock::take_existing(&files.memory_lock(), LockMode::Exclusive, "memory").map_err(from_state)
 }
 
 /// Bytes on disk of saved memory; `None` where there is none.

@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, Timestamps, fallocate, futimens, seek
 use sandbox_runtime::RuntimeError;
 use sandbox_state::Lock;
 
-use super::{SavedMemory, lock};
+use super::{SavedMemory, lock_of_existing};
 use crate::files::MachineFiles;
 use crate::record::SandboxRecord;
 
@@ -42,7 +42,7 @@ pub fn settle(files: &MachineFiles) -> Result<(), RuntimeError> {
 
 /// The lock and the record, if there still is one (and, where named, this one).
 fn still(files: &MachineFiles, id: Option<&str>) -> Result<Option<(Lock, SavedMemory)>, RuntimeError> {
-    let held = lock(files)?;
+    let Some(held) = lock_of_existing(files)? else { return Ok(None) };
     let record = SavedMemory::read(files).ok().flatten();
     Ok(record.filter(|record| id.is_none_or(|id| id == record.id)).map(|record| (held, record)))
 }
@@ -106,6 +106,14 @@ mod tests {
 
     use super::*;
     use crate::mark::FileMark;
+
+    #[test]
+    fn a_sandbox_that_is_gone_stays_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = MachineFiles::new(&dir.path().join("gone"));
+        settle(&files).unwrap();
+        assert!(!files.dir.exists());
+    }
 
     #[test]
     fn zero_pages_cost_nothing_and_the_mark_stays() {
