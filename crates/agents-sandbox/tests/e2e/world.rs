@@ -31,9 +31,9 @@ impl World {
         world
     }
 
-    /// Opens the provider's port to the sandbox.
+    /// Opens the provider's port to the sandbox, and nothing else.
     pub fn open_port(&self, port: u16) {
-        let config = format!("memory: 2G\nnetwork:\n  egress-allow: [\"host:{port}\"]\n");
+        let config = format!("memory: 2G\nnetwork:\n  provider: []\n  egress-allow: [\"host:{port}\"]\n");
         self.write(".agents-sandbox/config.yaml", &config);
     }
 
