@@ -112,9 +112,12 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert!(!sh(LIVES, name, "another-program"));
-        // Another program's number is left alone.
+        // Another program's number is forgotten, and that program left alone.
+        let number = format!("{name}.pid");
+        let recorded = std::fs::read_to_string(&number).unwrap();
         assert!(sh(END, name, "another-program"));
-        assert!(child.try_wait().unwrap().is_none());
+        assert!(child.try_wait().unwrap().is_none() && !std::path::Path::new(&number).exists());
+        std::fs::write(&number, recorded).unwrap();
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         sh(END, name, "sleep");
         assert!(!reaper.join().unwrap().success());
