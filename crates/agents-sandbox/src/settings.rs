@@ -34,12 +34,26 @@ pub struct Meant {
 impl Meant {
     /// Reads every layer; `flags` are on top. Tells the user what the layers give reason to.
     pub fn resolve(app: &App, flags: Flags) -> Result<Self, CommandError> {
+        Self::resolve_with(app, flags, true)
+    }
+
+    /// [`Meant::resolve`] for commands that end a sandbox or look at one: whoever works in it can break the
+    /// project's file, and must not keep its user from that.
+    pub fn resolve_whatever_the_project_says(app: &App, flags: &Flags) -> Result<Self, CommandError> {
+        Self::resolve(app, flags.clone()).or_else(|error| {
+            let meant = Self::resolve_with(app, flags.clone(), false)?;
+            app.console.warning(&format!("the project's settings are left out: {}", error.message));
+            Ok(meant)
+        })
+    }
+
+    fn resolve_with(app: &App, flags: Flags, with_project: bool) -> Result<Self, CommandError> {
         let project = project::discover()?;
         let layout = App::layout()?;
         let inputs = Inputs {
             config_dir: layout.config,
             repo_slug: project.repo.clone(),
-            project_dir: Some(project.config_dir.clone()),
+            project_dir: with_project.then(|| project.config_dir.clone()),
             environment: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
@@ -180,5 +194,5 @@ where
 
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.
 pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
-    Ok(Meant::resolve(app, agent.flags())?.target())
+    Ok(Meant::resolve_whatever_the_project_says(app, &agent.flags())?.target())
 }

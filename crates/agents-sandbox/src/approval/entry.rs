@@ -3,9 +3,11 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{EnvFiles, ProjectLayer, Widening, widening};
 use sandbox_image::ProjectSource;
 use sandbox_lifecycle::Project;
+use sandbox_state::Layout;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
+use super::store::contains;
 use crate::report::plain;
 
 /// One thing that the project's files widen.
@@ -84,6 +86,21 @@ pub fn entries(
         entries.push(Entry::new(path, "Dockerfile", &text, &Json::from(sha256)));
     }
     entries
+}
+
+/// What the guest could change if the checkout contains this program's own folders.
+pub fn exposed(project: &Project, layout: &Layout) -> Vec<Entry> {
+    let root = project.root.to_string_lossy();
+    let own =
+        [("settings", &layout.config), ("records", &layout.state), ("programs and disks", &layout.data)];
+    let inside = own.into_iter().filter(|(_, folder)| contains(&project.root, folder));
+    inside
+        .map(|(what, folder)| {
+            let text =
+                format!("{root}, which contains this program's own {what}: the sandbox can change them");
+            Entry::new(folder.to_string_lossy().into_owned(), "workspace", &text, &Json::from(text.as_str()))
+        })
+        .collect()
 }
 
 fn workspace(project: &Project, former: &Path) -> Entry {

@@ -83,7 +83,8 @@ impl Review {
         let source = ProjectSource::read(&meant.project.config_dir).map_err(CommandError::from)?;
         let project = meant.project.clone();
         let former = former::former(&layout, &project);
-        let entries = entry::entries(&project, &former, meant.layer.as_ref(), &env, &source);
+        let mut entries = entry::exposed(&project, &layout);
+        entries.extend(entry::entries(&project, &former, meant.layer.as_ref(), &env, &source));
         let store = Store::open(&layout, &project)?;
         Ok(Self { entries, env, source, store, layout, project, former })
     }

@@ -58,7 +58,7 @@ impl Store {
 }
 
 /// Both may be links, and the state folder need not exist yet.
-fn contains(root: &Path, state: &Path) -> bool {
+pub fn contains(root: &Path, state: &Path) -> bool {
     let root = root.canonicalize().unwrap_or_else(|_| root.into());
     state.starts_with(&root)
         || state

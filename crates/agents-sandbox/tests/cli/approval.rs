@@ -304,3 +304,33 @@ fn a_checkout_without_its_git_folder_does_not_become_all_that_lies_around_it() {
     exec(&["exec", "true"]).success();
     exec(&["kill", "--force"]).success();
 }
+
+/// In a home folder the guest could change this program's settings, approvals and the programs it runs.
+#[test]
+fn a_folder_with_our_own_folders_in_it_is_no_checkout_without_a_yes() {
+    let environment = TestEnvironment::new();
+    let exec = |words: &[&str]| {
+        let mut command = environment.command(words);
+        environment.finish(command.current_dir(environment.path("home")))
+    };
+    let refused = exec(&["exec", "true"]);
+    assert_refused(&environment, &refused, "which contains this program's own settings");
+    exec(&["exec", "--yes", "true"]).success();
+    // Nothing that was approved lasts where the guest could approve it.
+    assert_eq!(exec(&["exec", "true"]).code, Some(1));
+    exec(&["kill", "--force"]).success();
+}
+
+/// The guest can write the project's file, and must not keep its user from ending or looking at a sandbox.
+#[test]
+fn a_broken_project_file_does_not_keep_a_sandbox_from_being_ended() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    environment.write(CONFIG, "memory: [");
+    assert_eq!(environment.run(&["exec", "true"]).code, Some(1));
+    for words in [&["logs"][..], &["sandbox", "inspect"], &["stop"], &["kill", "-f"]] {
+        let ran = environment.run(words);
+        assert!(ran.code == Some(0) && ran.stderr.contains("the project's settings are left out"), "{ran}");
+    }
+    assert_eq!(sandboxes(&environment), "");
+}
