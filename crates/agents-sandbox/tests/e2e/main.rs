@@ -21,7 +21,7 @@ use screen::Screen;
 use world::World;
 
 /// Everything in here is emulated, beside other tests.
-const PATIENCE: Duration = Duration::from_mins(10);
+const PATIENCE: Duration = Duration::from_mins(15);
 /// The first picture also waits for the image.
 const FIRST_PATIENCE: Duration = Duration::from_mins(20);
 
