@@ -152,8 +152,9 @@ pub fn end_trial() -> Vec<String> {
     words(&["stop", "-q", "--force", TRIAL])
 }
 
+/// Not quietly: `start`, `remove` and `touch` would then say nothing of what went wrong either.
 pub fn start(name: &SandboxName) -> Vec<String> {
-    words(&["start", "-q", name.as_str()])
+    words(&["start", name.as_str()])
 }
 
 /// Fails when the guest has not ended after `grace`, and leaves it running.
@@ -166,7 +167,7 @@ pub fn power_off(name: &SandboxName) -> Vec<String> {
 }
 
 pub fn remove(name: &str) -> Vec<String> {
-    words(&["remove", "-q", name])
+    words(&["remove", name])
 }
 
 pub fn modify(name: &SandboxName, resources: Resources) -> Vec<String> {
@@ -176,7 +177,7 @@ pub fn modify(name: &SandboxName, resources: Resources) -> Vec<String> {
 
 /// Tells `msb` that somebody uses the sandbox.
 pub fn touch(name: &SandboxName) -> Vec<String> {
-    words(&["touch", "-q", name.as_str()])
+    words(&["touch", name.as_str()])
 }
 
 pub fn list() -> Vec<String> {

@@ -15,11 +15,16 @@ use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime};
 use sandbox_state::{Environment, Layout};
 
-/// `fail-VERB` holds what is said on stderr; `list.json` what is listed.
+/// `fail-VERB` holds what is said on stderr, as often as `times-VERB` has lines, or always; `list.json` what
+/// is listed. As the true one it says nothing where it is told to be quiet.
 const SCRIPT: &str = r#"#!/bin/sh
 echo "$1" >> "$MSB_HOME/calls"
 [ "$1" = load ] && cat > /dev/null
-if [ -f "$MSB_HOME/fail-$1" ]; then cat "$MSB_HOME/fail-$1" >&2; exit 1; fi
+if [ -f "$MSB_HOME/fail-$1" ] && { [ ! -f "$MSB_HOME/times-$1" ] || [ -s "$MSB_HOME/times-$1" ]; }; then
+  [ ! -f "$MSB_HOME/times-$1" ] || sed -i 1d "$MSB_HOME/times-$1"
+  case "$1 $2" in "start -q" | "remove -q" | "touch -q") ;; *) cat "$MSB_HOME/fail-$1" >&2 ;; esac
+  exit 1
+fi
 case "$1 $2" in
   "image inspect") cat "$MSB_HOME/image.json" ;;
   "image list") echo "[]" ;;
@@ -57,6 +62,22 @@ impl Fixture {
 
     fn fail(&self, verb: &str, text: &str) {
         fs::write(self.msb.join(format!("fail-{verb}")), text).unwrap();
+    }
+
+    fn fail_times(&self, verb: &str, times: usize, text: &str) {
+        fs::write(self.msb.join(format!("times-{verb}")), "x\n".repeat(times)).unwrap();
+        self.fail(verb, text);
+    }
+
+    fn calls(&self, verb: &str) -> usize {
+        let calls = fs::read_to_string(self.msb.join("calls")).unwrap();
+        calls.lines().filter(|call| *call == verb).count()
+    }
+
+    /// What `msb` lists.
+    fn listed(&self, status: &str) {
+        let listed = format!(r#"[{{"name": "{}", "status": "{status}"}}]"#, name());
+        fs::write(self.msb.join("list.json"), listed).unwrap();
     }
 
     fn mend(&self, verb: &str) {
@@ -132,8 +153,7 @@ fn a_failed_boot_is_crashed_with_its_log_and_the_next_start_tries_again() {
 
     fixture.mend("create");
     fixture.runtime.start(&name()).unwrap();
-    let listed = format!(r#"[{{"name": "{}", "status": "Running"}}]"#, name());
-    fs::write(fixture.msb.join("list.json"), listed).unwrap();
+    fixture.listed("Running");
     assert_eq!(fixture.status(), (Status::Running, None));
 }
 
@@ -147,6 +167,27 @@ fn a_start_that_was_killed_is_crashed_and_starts_again() {
     assert_eq!((status, problem.as_deref()), (Status::Crashed, Some("its start was interrupted")));
     fixture.runtime.start(&name()).unwrap();
     assert_eq!(fs::read_to_string(&life).unwrap().trim(), "\"booted\"");
+}
+
+/// On a busy machine `msb` asks itself what it can, does not wait for the answer, and refuses.
+#[test]
+fn a_start_on_a_busy_machine_is_tried_again_and_any_other_failure_is_told() {
+    let fixture = Fixture::new();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    fixture.listed("Stopped");
+    fixture.fail_times("start", 2, "error: selected msb runtime does not support launch requests\n");
+    fixture.runtime.start(&name()).unwrap();
+    assert_eq!(fixture.calls("start"), 3);
+
+    fixture.fail_times("start", 1, "error: cannot start sandbox: already running\n");
+    match fixture.runtime.start(&name()) {
+        Err(RuntimeError::BootFailed { problem, .. }) => assert!(problem.contains("already running")),
+        other => panic!("{other:?}"),
+    }
+    fixture.fail("remove", "error: sandbox is in use\n");
+    let error = fixture.runtime.remove(&name()).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
 }
 
 #[test]
