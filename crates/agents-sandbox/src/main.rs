@@ -1,6 +1,7 @@
 //! agents-sandbox: one command gives the project in the current folder its own virtual machine, and runs a
 //! coding agent in it.
 
+mod agent_version;
 mod app;
 mod approval;
 mod commands;

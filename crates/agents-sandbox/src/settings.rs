@@ -15,6 +15,7 @@ use sandbox_lifecycle::{
 };
 use sandbox_model::{ExtraMount, Resources};
 
+use crate::agent_version;
 use crate::app::App;
 use crate::approval::Reviewed;
 use crate::commands::args::{AgentArg, PrepareArgs};
@@ -85,7 +86,7 @@ impl Meant {
         reviewed: &Reviewed,
     ) -> Result<UpRequest, CommandError> {
         limits::check(&self.settings, limits::Host::here())?;
-        let build = self.build_request(args.image.rebuild, args.image.agent_version.clone(), reviewed)?;
+        let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), reviewed)?;
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
@@ -100,10 +101,12 @@ impl Meant {
     }
 
     /// What is built is what was reviewed, whatever the files say by now.
+    ///
+    /// `agent_version` was typed; without it the image gets the version that its records say.
     pub fn build_request(
         &self,
         rebuild: bool,
-        agent_version: Option<String>,
+        agent_version: Option<&str>,
         reviewed: &Reviewed,
     ) -> Result<BuildRequest, CommandError> {
         if self.settings.docker.value {
@@ -111,6 +114,7 @@ impl Meant {
             return Err(CommandError::new("docker in the sandbox is not available in this version")
                 .hint(format!("it is asked for by {}", self.settings.docker.origin)));
         }
+        let (agent_version, rebuild) = agent_version::wanted(&self.target(), agent_version, rebuild)?;
         Ok(BuildRequest {
             project: self.project.clone(),
             agent: self.settings.agent.value,

@@ -7,6 +7,7 @@ pub static PROFILE: Profile = Profile {
     binary: "claude",
     install: Install {
         package: "@anthropic-ai/claude-code",
+        tag: "latest",
         version_arg: "CLAUDE_CODE_VERSION",
         script: INSTALL,
         needs_node: false,

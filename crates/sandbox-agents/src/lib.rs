@@ -15,6 +15,7 @@ mod pi;
 mod profile;
 mod server;
 mod sessions;
+mod versions;
 mod worktrees;
 
 pub use command::{AgentCommand, Launch};
@@ -24,4 +25,5 @@ pub use health::{Health, health};
 pub use profile::{ConfigFiles, DaemonProfile, Install, OwnFiles, Profile, WorktreeApi, profile};
 pub use server::{DAEMON_PORT, Dial, Server};
 pub use sessions::{ServerActivity, activity};
+pub use versions::{NPM_DEADLINE, is_newer, newest_argv, newest_of};
 pub use worktrees::{Worktree, create_worktree, remove_worktree, worktrees};

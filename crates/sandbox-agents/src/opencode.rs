@@ -10,6 +10,7 @@ pub static PROFILE: Profile = Profile {
     binary: "opencode",
     install: Install {
         package: "opencode-ai",
+        tag: "latest",
         version_arg: "OPENCODE_VERSION",
         script: INSTALL,
         needs_node: false,

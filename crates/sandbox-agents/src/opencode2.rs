@@ -7,6 +7,7 @@ pub static PROFILE: Profile = Profile {
     binary: "opencode2",
     install: Install {
         package: "@opencode-ai/cli",
+        tag: "beta",
         version_arg: "OPENCODE2_VERSION",
         script: INSTALL,
         needs_node: false,

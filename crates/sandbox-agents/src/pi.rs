@@ -7,6 +7,7 @@ pub static PROFILE: Profile = Profile {
     binary: "pi",
     install: Install {
         package: "@earendil-works/pi-coding-agent",
+        tag: "latest",
         version_arg: "PI_VERSION",
         script: INSTALL,
         needs_node: true,

@@ -71,6 +71,8 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 pub struct Install {
     /// The npm package that names the agent's versions.
     pub package: &'static str,
+    /// The name under which npm has the newest of them.
+    pub tag: &'static str,
     /// The build argument that pins the version; empty installs the newest.
     pub version_arg: &'static str,
     /// Fails rather than install another version than the one asked for.

@@ -52,5 +52,6 @@ pub use origin::{Origin, Value};
 pub use settings::{KEYS, Key, Settings};
 pub use widening::{ProjectLayer, Widening, widening};
 pub use words::{
-    AutoStop, HostCa, ImageEngine, LogLevel, NotifyAudio, QemuAccel, RuntimeChoice, UpgradeMode, Word,
+    AgentUpdates, AutoStop, HostCa, ImageEngine, LogLevel, NotifyAudio, QemuAccel, RuntimeChoice,
+    UpgradeMode, Word,
 };

@@ -14,7 +14,7 @@ use crate::read::{self, Folders};
 use crate::show::Show;
 use crate::tree::Node;
 use crate::words::{
-    AutoStop, HostCa, ImageEngine, LogLevel, NotifyAudio, QemuAccel, RuntimeChoice, UpgradeMode,
+    AgentUpdates, AutoStop, HostCa, ImageEngine, LogLevel, NotifyAudio, QemuAccel, RuntimeChoice, UpgradeMode,
 };
 
 /// How often a failing session is retried before it no longer holds its sandbox.
@@ -176,6 +176,8 @@ settings! {
     upgrade_mode: UpgradeMode = UpgradeMode::Prompt; "upgrade.mode", read::word, true, None;
     /// Where releases of this program are: a folder, or the https address of one.
     upgrade_source: Option<String> = None; "upgrade.source", read::release_source, true, Some("--from");
+    /// What a newer version of the agent leads to.
+    upgrade_agents: AgentUpdates = AgentUpdates::Prompt; "upgrade.agents", read::word, true, None;
     /// How often newer versions are looked for.
     upgrade_interval: Duration = Duration::from_secs(DAY); "upgrade.interval", read::interval, true, None;
     /// Notify on the desktop.

@@ -34,6 +34,16 @@ words! {
     /// What a newer version of this program leads to.
     UpgradeMode { Prompt = "prompt", Notify = "notify", Auto = "auto", AutoExit = "auto-exit" }
 
+    /// What a newer version of the agent leads to.
+    AgentUpdates {
+        /// A question at the next start, once for each version.
+        Prompt = "prompt",
+        /// A line at the next start, once for each version.
+        Notify = "notify",
+        /// Nobody asks for newer ones.
+        Off = "off",
+    }
+
     /// How a notification sounds.
     NotifyAudio { System = "system", Bell = "bell", Off = "off" }
 

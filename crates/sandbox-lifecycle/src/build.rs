@@ -1,9 +1,9 @@
 use sandbox_model::{Digest, ImageRef};
-use sandbox_state::crash;
+use sandbox_state::{ProjectState, crash, read_record};
 
 use crate::images::EngineImage;
-use crate::locks::use_images;
-use crate::{BuildRequest, Context, Result};
+use crate::locks::{boot_lock, use_images};
+use crate::{BuildRequest, Context, Result, versions};
 
 /// A runner image that is ready in the engine and in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +17,24 @@ pub struct Built {
 /// Builds the runner image where something changed (or where `request.rebuild`) and loads it into the
 /// runtime. Running sandboxes keep theirs.
 pub fn build(context: &Context<'_>, request: &BuildRequest) -> Result<Built> {
-    let _images = use_images(context, "build")?;
+    let images = use_images(context, "build")?;
     let image = context.images.ensure(context, request)?;
     load(context, request, &image)?;
+    // A boot lock is never taken after this one.
+    drop(images);
+    remember(context, request)?;
     Ok(Built { reference: request.reference(), digest: image.digest, built: image.built })
+}
+
+fn remember(context: &Context<'_>, request: &BuildRequest) -> Result<()> {
+    let target = request.target();
+    if versions::wanted_version(&context.layout, &target, false)? == request.agent_version {
+        return Ok(());
+    }
+    let _lock = boot_lock(context, &target, "build")?;
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
+    versions::remember_wanted(&mut state, &files, request.agent_version.as_ref())
 }
 
 /// Hands an engine's image to the runtime, unless it has it under that name.

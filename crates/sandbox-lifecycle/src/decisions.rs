@@ -1,4 +1,4 @@
-use sandbox_model::{SandboxName, VolumeName};
+use sandbox_model::{AgentName, SandboxName, VolumeName};
 
 use crate::Change;
 
@@ -12,6 +12,11 @@ pub trait Decisions: Send + Sync {
     /// The image changed, and the sandbox is about to be made anew.
     fn home(&self, _question: &HomeQuestion<'_>) -> HomeChoice {
         HomeChoice::Keep
+    }
+
+    /// There is a newer version of the agent than the sandbox has.
+    fn version(&self, _question: &VersionQuestion<'_>) -> VersionChoice {
+        VersionChoice::Tell
     }
 }
 
@@ -57,6 +62,25 @@ pub enum HomeChoice {
     Migrate,
     /// Give up with [`Declined`].
     Quit,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct VersionQuestion<'a> {
+    pub agent: AgentName,
+    pub installed: &'a str,
+    pub newest: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionChoice {
+    /// Build the image with it.
+    Upgrade,
+    /// Do not ask about this one again.
+    Keep,
+    /// Give up with [`Declined`].
+    Quit,
+    /// Nobody answers: it is said in a line.
+    Tell,
 }
 
 /// The user chose to quit: nothing was changed. It is the source of [`crate::LifecycleError::Io`], where

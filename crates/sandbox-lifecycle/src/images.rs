@@ -133,7 +133,7 @@ pub fn dockerfile(context: &Context<'_>, images: &EngineImages, request: &BuildR
 }
 
 fn recipe(request: &BuildRequest) -> AgentRecipe {
-    profile(request.agent).recipe(request.agent_version.clone())
+    profile(request.agent).recipe(request.agent_version.as_ref().map(|wanted| wanted.version.clone()))
 }
 
 /// What a build says, as steps.

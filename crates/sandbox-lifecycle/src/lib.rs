@@ -44,6 +44,7 @@ mod stop;
 pub mod storage;
 mod target;
 mod up;
+mod versions;
 pub mod volumes;
 mod worktree;
 
@@ -53,7 +54,10 @@ pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};
 pub use context::{Context, Identity, Reporter, Silent, Step};
 pub use daemon::{Daemon, ensure_daemon};
-pub use decisions::{Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion};
+pub use decisions::{
+    Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion, VersionChoice,
+    VersionQuestion,
+};
 pub use drift::{Change, Class, Facts, drift, home_choice_needed};
 pub use error::{LifecycleError, Result};
 pub use events::events;
@@ -81,4 +85,7 @@ pub use stage::Stage;
 pub use stop::{Ended, keeper_status, rest, stop};
 pub use target::Target;
 pub use up::{Extent, Rehearsal, Up, rehearse, up};
+pub use versions::{
+    AgentVersions, agent_versions, ask_newest, newest, newest_is_due, offer_newer, wanted_version,
+};
 pub use worktree::{InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree};

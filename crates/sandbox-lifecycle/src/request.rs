@@ -8,6 +8,8 @@ use sandbox_model::{
     AgentName, ByteSize, CheckoutSlug, ExtraMount, ImageRef, NetworkPolicy, PortForward, RepoSlug, Resources,
 };
 
+use sandbox_state::AgentVersion;
+
 use crate::Target;
 
 /// A checkout, as resolved from the folder where the command was typed.
@@ -87,11 +89,15 @@ pub struct BuildRequest {
     pub image: ImageSettings,
     /// Build anew, without layer caches.
     pub rebuild: bool,
-    /// Pin the agent's version; `None` is the newest at build time.
-    pub agent_version: Option<String>,
+    /// The agent's version; `None` is the newest at build time.
+    pub agent_version: Option<AgentVersion>,
 }
 
 impl BuildRequest {
+    pub fn target(&self) -> Target {
+        Target { checkout: self.project.checkout.clone(), agent: self.agent }
+    }
+
     /// The image's name in the engine and in the runtime.
     pub fn reference(&self) -> ImageRef {
         ImageRef::runner(&self.project.checkout, self.agent)
@@ -108,8 +114,8 @@ pub struct UpRequest {
     pub image: ImageSettings,
     /// Build the image anew, without layer caches.
     pub rebuild: bool,
-    /// Pin the agent's version in the image; `None` is the newest at build time.
-    pub agent_version: Option<String>,
+    /// The agent's version in the image; `None` is the newest at build time.
+    pub agent_version: Option<AgentVersion>,
     /// Hold the sandbox at least this long from now on, whoever leaves and whatever the agent does.
     pub keep: Option<Duration>,
     /// The verb that others see while this client is attached: `run`, `shell`, `exec`.

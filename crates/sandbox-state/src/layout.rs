@@ -94,6 +94,16 @@ impl Layout {
         self.state.join("engine-pruned")
     }
 
+    /// What npm said of newer agents.
+    pub fn agent_versions(&self) -> PathBuf {
+        self.state.join("agent-versions.json")
+    }
+
+    /// Held while that record is changed.
+    pub fn agent_versions_lock(&self) -> PathBuf {
+        self.state.join("locks").join("agent-versions.lock")
+    }
+
     /// Held while the image of one checkout and agent is built.
     pub fn build_lock(&self, checkout: &CheckoutSlug, agent: AgentName) -> PathBuf {
         self.state.join("locks").join(checkout.as_str()).join(format!("{agent}.build.lock"))

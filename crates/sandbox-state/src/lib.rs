@@ -19,5 +19,8 @@ pub use error::StateError;
 pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};
 pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};
 pub use record::Stamp;
-pub use sandbox_record::{DaemonRecord, ProjectState, ProvisionRecord};
+pub use sandbox_record::{
+    AgentState, AgentVersion, DaemonRecord, ImageAgent, NewestAgent, ProjectState, ProvisionRecord,
+    VersionsRecord,
+};
 pub use socket::{bind_socket, connect_socket};

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use sandbox_model::{Digest, VolumeName};
+use sandbox_model::{AgentName, Digest, VolumeName};
 use serde::{Deserialize, Serialize};
 
 /// `state.yaml`: what a checkout and agent have settled on. The only record of which home is current.
@@ -11,6 +11,61 @@ pub struct ProjectState {
     pub image_digest: Option<Digest>,
     /// Hashes of what a sandbox was created with, by kind (`env`, `network`, `mounts`, …).
     pub fingerprints: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "AgentState::is_empty")]
+    pub agent: AgentState,
+}
+
+/// Which version of its agent a sandbox is made with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentState {
+    /// What images are built with; `None` is the newest of the day of the build.
+    pub wanted: Option<AgentVersion>,
+    /// What the image that was last started holds.
+    pub image: Option<ImageAgent>,
+    /// The newest version that the user was asked about.
+    pub offered: Option<String>,
+    /// The newest version of which the user saw a line.
+    pub told: Option<String>,
+}
+
+impl AgentState {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A version that was chosen, as npm names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentVersion {
+    pub version: String,
+    /// The user named it: no other is offered.
+    pub pinned: bool,
+}
+
+/// The agent of one image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageAgent {
+    pub digest: Digest,
+    /// The image's own layers brought it, not this program's recipe.
+    pub users_own: bool,
+    pub version: Option<String>,
+}
+
+/// `agent-versions.json`: what npm said, by agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VersionsRecord {
+    pub agents: BTreeMap<AgentName, NewestAgent>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NewestAgent {
+    /// When npm was last asked, in seconds since 1970.
+    pub asked: i64,
+    /// The newest version it named, now or earlier.
+    pub version: Option<String>,
 }
 
 /// `provision.json`: what was copied into the home, so that what is gone from the host goes there too.

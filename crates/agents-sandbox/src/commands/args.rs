@@ -83,7 +83,7 @@ pub struct ImageArgs {
     #[arg(long, short = 'r', help_heading = "Image")]
     pub rebuild: bool,
 
-    /// Put this version of the agent into the image
+    /// Keep the agent at this version; `latest` takes the newest again
     #[arg(long, value_name = "VERSION", help_heading = "Image")]
     pub agent_version: Option<String>,
 

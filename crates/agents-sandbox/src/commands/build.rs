@@ -38,7 +38,7 @@ pub struct BuildArgs {
     #[command(flatten)]
     pub agent: AgentArg,
 
-    /// Put this version of the agent into the image
+    /// Keep the agent at this version; `latest` takes the newest again
     #[arg(long, value_name = "VERSION", alias = "opencode-version")]
     pub agent_version: Option<String>,
 
@@ -70,7 +70,7 @@ pub fn run(app: &App, args: &BuildArgs) -> CommandResult {
     let meant = Meant::resolve(app, flags(&args.agent, args.docker))?;
     let purpose = if args.dry_run { Purpose::Look } else { Purpose::Use };
     let reviewed = approval::review(app, &meant, purpose)?;
-    let request = meant.build_request(args.rebuild, args.agent_version.clone(), &reviewed)?;
+    let request = meant.build_request(args.rebuild, args.agent_version.as_deref(), &reviewed)?;
     if args.dry_run {
         app.console.info(&format!("would build {}", request.reference()));
         return Ok(Exit::SUCCESS);

@@ -2,15 +2,21 @@
 
 use clap::{Args, Subcommand};
 use sandbox_config::{Entry, Flags, Origin};
+use sandbox_lifecycle::agent_versions;
 use serde_json::{Map, Value, json};
 
 use super::list::Format;
 use super::{CommandResult, approve, config_agent, config_home};
+use crate::agent_version;
 use crate::app::App;
 use crate::approval;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
 use crate::settings::Meant;
+
+/// No setting of a file, and what one would look for here: what this folder's sandbox has.
+const VERSION: &str = "agent-version";
+const VERSION_ORIGIN: &str = "the image";
 
 /// Everything that works on settings
 #[derive(Debug, Subcommand)]
@@ -52,8 +58,13 @@ fn show(app: &App, args: &ShowArgs) -> CommandResult {
     let meant = Meant::resolve(app, Flags::default())?;
     approval::mark(app, &meant);
     let entries = sandbox_config::entries(&meant.settings);
+    let version = agent_version::words(&agent_versions(&App::layout()?, &meant.target())?);
     if args.format.is_some() {
-        let document: Map<String, Value> = entries.iter().map(|entry| json(entry, args.origin)).collect();
+        let mut document: Map<String, Value> = entries.iter().map(|entry| json(entry, args.origin)).collect();
+        if let Some(version) = version {
+            let origin = json!({ "value": version, "origin": VERSION_ORIGIN });
+            document.insert(VERSION.into(), if args.origin { origin } else { version.into() });
+        }
         app.out.json(&document)?;
         return Ok(Exit::SUCCESS);
     }
@@ -69,6 +80,10 @@ fn show(app: &App, args: &ShowArgs) -> CommandResult {
         table.row(
             [entry.key, value, entry.origin.to_string()].into_iter().take(count).map(|text| (text, tone)),
         );
+    }
+    if let Some(version) = version {
+        let row = [VERSION.to_string(), version, VERSION_ORIGIN.into()];
+        table.row(row.into_iter().take(count).map(|text| (text, Tone::Plain)));
     }
     app.out.line(&table.render())?;
     Ok(Exit::SUCCESS)

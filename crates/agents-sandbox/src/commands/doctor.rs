@@ -1,9 +1,8 @@
 //! `doctor`: is everything there that a sandbox needs?
 
-use std::path::PathBuf;
-
 use clap::Args;
 use sandbox_config::{Flags, Settings};
+use sandbox_lifecycle::Project;
 
 use super::CommandResult;
 use super::list::Format;
@@ -27,15 +26,16 @@ pub struct DoctorArgs {
 
 pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
     let (settings, project) = settings(app)?;
-    let findings = examine(&App::layout()?, &settings, project.as_deref());
+    let findings = examine(&App::layout()?, &settings, project.as_ref());
     if args.format.is_some() {
         app.out.json(&findings)?;
     } else {
         app.out.line(&table(&findings).render())?;
     }
     if args.format.is_none() {
-        for finding in findings.iter().filter(|finding| finding.grade == Grade::Note) {
-            app.console.info(&format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()));
+        let notes = findings.iter().filter(|finding| finding.grade == Grade::Note);
+        for (check, hint) in notes.filter_map(|note| Some((note.check, note.hint.as_ref()?))) {
+            app.console.info(&format!("{check}: {hint}"));
         }
     }
     match lacking(&findings) {
@@ -45,9 +45,9 @@ pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
 }
 
 /// Those of the current folder; where they cannot be read, that is not what is asked about.
-fn settings(app: &App) -> Result<(Settings, Option<PathBuf>), CommandError> {
+fn settings(app: &App) -> Result<(Settings, Option<Project>), CommandError> {
     match Meant::resolve(app, Flags::default()) {
-        Ok(meant) => Ok((meant.settings, Some(meant.project.config_dir))),
+        Ok(meant) => Ok((meant.settings, Some(meant.project))),
         Err(error) if error.exit == Exit::USAGE => Err(error),
         Err(error) => {
             app.console.error(&error.render());

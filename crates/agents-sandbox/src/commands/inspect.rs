@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use sandbox_lifecycle::{AgentVersions, agent_versions};
 use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::Stamp;
@@ -45,8 +46,30 @@ struct Inspection {
     saved_memory: Option<u64>,
     boot_id: Option<String>,
     keeper: Option<KeeperStatus>,
+    agent_version: Version,
     logs: BTreeMap<&'static str, PathBuf>,
     spec: SandboxSpec,
+}
+
+#[derive(Serialize)]
+struct Version {
+    /// What the image holds; unknown before its first start, and where the image brings its own.
+    installed: Option<String>,
+    /// The image's own layers brought the agent.
+    users_own: bool,
+    /// What `--agent-version` asked for.
+    pinned: Option<String>,
+    /// What npm named when it was last asked.
+    newest: Option<String>,
+}
+
+impl From<AgentVersions> for Version {
+    fn from(AgentVersions { state, newest }: AgentVersions) -> Self {
+        let pinned = state.wanted.filter(|wanted| wanted.pinned).map(|wanted| wanted.version);
+        let (users_own, installed) =
+            state.image.map_or((false, None), |image| (image.users_own, image.version));
+        Self { installed, users_own, pinned, newest }
+    }
 }
 
 pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
@@ -73,6 +96,7 @@ pub fn run(app: &App, args: &InspectArgs) -> CommandResult {
         saved_memory: info.saved_memory.map(ByteSize::bytes),
         boot_id: context.runtime.boot_id(&name)?,
         keeper,
+        agent_version: agent_versions(&context.layout, &target)?.into(),
         logs: logs.into_iter().map(|log| (log.name, log.path)).collect(),
         spec: info.spec,
         name,

@@ -9,6 +9,7 @@ use sandbox_lifecycle::{AgentProfile, Stage, WorktreeWish, profile};
 
 use super::args::PrepareArgs;
 use super::{CommandResult, network, prepare, serve};
+use crate::agent_version;
 use crate::app::App;
 use crate::approval;
 use crate::error::CommandError;
@@ -77,7 +78,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     refuse_without_server(args, profile)?;
     let wishes = notify::Wishes::of(&meant.settings, profile, |remark| app.console.warning(remark))?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let request = meant.up_request(&args.prepare, "run", &reviewed)?;
+    let mut request = meant.up_request(&args.prepare, "run", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args), extent);
     }
@@ -88,10 +89,12 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     }
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
+    agent_version::offer(&context, &meant, &mut request)?;
     let first = prepare::introduce(app, &context, &request)?;
     let mut up = sandbox_lifecycle::up(&context, &request)?;
     // The work of a server goes on without its client; any other agent ends with its terminal.
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
+    agent_version::ask(&context, &meant, &up);
     Stage::Provisioning.run(&app.console, || prepare::provision(&context, &request, &up, streams))?;
     let daemon =
         Stage::Daemon.run(&app.console, || sandbox_lifecycle::ensure_daemon(&context, &request, &up))?;

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::args::PrepareArgs;
 use super::{CommandResult, prepare};
+use crate::agent_version;
 use crate::app::App;
 use crate::approval;
 use crate::settings::Meant;
@@ -30,15 +31,17 @@ pub struct ShellArgs {
 pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let request = meant.up_request(&args.prepare, "shell", &reviewed)?;
+    let mut request = meant.up_request(&args.prepare, "shell", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, "", extent);
     }
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
+    agent_version::offer(&context, &meant, &mut request)?;
     prepare::introduce(app, &context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
+    agent_version::ask(&context, &meant, &up);
     let streams = prepare::streams();
     prepare::provision(&context, &request, &up, streams)?;
     let tty = streams.tty.then(terminal_size).flatten();

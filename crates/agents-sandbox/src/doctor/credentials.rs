@@ -2,24 +2,36 @@ use std::path::Path;
 
 use sandbox_config::{EnvFiles, Settings, env_files};
 use sandbox_lifecycle::profile;
+use sandbox_model::AgentName;
 use sandbox_state::Layout;
 
 use super::Finding;
 
 const CHECK: &str = "credentials";
 
-/// Whether anything brings the agent a credential. What a login inside a sandbox left in its home is not
-/// looked at: for that the sandbox would have to be started.
-pub fn check(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Finding {
-    let agent = settings.agent.value;
+/// Whether anything brings each agent a credential, the one of this folder first: the others are for whoever
+/// thinks of changing. What a login inside a sandbox left in its home is not looked at: for that the sandbox
+/// would have to be started.
+pub fn check(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Vec<Finding> {
+    let variables =
+        env_files(&layout.config, project).map(|files: EnvFiles| files.merged()).unwrap_or_default();
+    let own = settings.agent.value;
+    let mut findings = vec![one(layout, settings, own, |name| variables.contains_key(name))];
+    for agent in AgentName::ALL.into_iter().filter(|agent| *agent != own) {
+        let finding = one(layout, settings, agent, |name| variables.contains_key(name));
+        // Hints are for the agent that is used.
+        findings.push(Finding { hint: None, ..finding });
+    }
+    findings
+}
+
+fn one(layout: &Layout, settings: &Settings, agent: AgentName, is_set: impl Fn(&str) -> bool) -> Finding {
     let own = &profile(agent).own;
     let mapped = own.credentials.iter().find(|file| settings.home.contains_key(**file));
     if let Some(file) = mapped {
         return Finding::good(CHECK, format!("{agent}: ~/{file} is copied, as `home` says"));
     }
-    let variables =
-        env_files(&layout.config, project).map(|files: EnvFiles| files.merged()).unwrap_or_default();
-    if let Some(name) = own.credential_env.iter().find(|name| variables.contains_key(**name)) {
+    if let Some(name) = own.credential_env.iter().find(|name| is_set(name)) {
         return Finding::good(CHECK, format!("{agent}: the variable {name} is set"));
     }
     let hint = format!(

@@ -1,6 +1,7 @@
 //! What this computer has of what sandboxes need. Every check is made, whatever the others say.
 
 mod accelerator;
+mod agent;
 mod credentials;
 mod disk;
 mod engine;
@@ -11,9 +12,10 @@ mod qemu;
 mod runtime;
 mod users;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandbox_config::Settings;
+use sandbox_lifecycle::Project;
 use sandbox_state::Layout;
 use serde::Serialize;
 
@@ -55,10 +57,10 @@ impl Finding {
 
 /// Everything there is to look at. Starts no machine, changes nothing, asks no network.
 ///
-/// `project` is the project's folder of settings, where there is a project.
-pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Vec<Finding> {
+/// `project` is the one in the current folder, where there is one.
+pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) -> Vec<Finding> {
     let engine = engine::check(settings);
-    vec![
+    let mut findings = vec![
         qemu::check(),
         accelerator::check(),
         runtime::check(layout, settings),
@@ -69,8 +71,11 @@ pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Path>) -> 
         users::check(engine.rootless),
         folders::check(layout),
         disk::check(layout),
-        credentials::check(layout, settings, project),
-    ]
+    ];
+    findings.extend(project.and_then(|project| agent::check(layout, settings, project)));
+    let folder = project.map(|project| project.config_dir.as_path());
+    findings.extend(credentials::check(layout, settings, folder));
+    findings
 }
 
 /// All that is missing as one error, with a hint for each; `None` where sandboxes can work.

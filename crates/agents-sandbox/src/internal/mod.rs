@@ -19,6 +19,7 @@ use sandbox_share::ShareConfig;
 use sandbox_state::SandboxFiles;
 use serde::de::DeserializeOwned;
 
+use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::wiring;
@@ -38,6 +39,7 @@ pub fn run(words: &[OsString]) -> Option<Exit> {
         "share" => share(arguments),
         "network" => network(arguments),
         "keeper" => keeper(),
+        "newest-agent" => newest_agent(arguments),
         other => Err(CommandError::new(format!("there is no background process `{other}`"))),
     };
     Some(finish(ended))
@@ -87,6 +89,19 @@ fn keeper() -> Ended {
     let activity = sandbox_lifecycle::agent_activity(Arc::clone(&runtime), &config.sandbox, files);
     sandbox_keeper::run(config, runtime, activity, &mut std::io::stdout()).map_err(told)?;
     Ok(())
+}
+
+/// Asks npm for the newest version of an agent, with nobody waiting.
+fn newest_agent(arguments: &[OsString]) -> Ended {
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let [agent, sandbox] = words.as_slice() else {
+        return Err(CommandError::new("newest-agent takes an agent and its sandbox"));
+    };
+    sandbox_keeper::leave_terminal();
+    let agent = agent.parse().map_err(told)?;
+    let sandbox = sandbox.parse().map_err(told)?;
+    let runtime = wiring::background_runtime(&sandbox)?;
+    sandbox_lifecycle::ask_newest(&App::layout()?, runtime.as_ref(), &sandbox, agent).map_err(told)
 }
 
 fn configuration<T: DeserializeOwned>() -> Result<T, CommandError> {

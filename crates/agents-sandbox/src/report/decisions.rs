@@ -1,4 +1,6 @@
-use sandbox_lifecycle::{Decisions, HomeChoice, HomeQuestion, RunningChoice, RunningQuestion};
+use sandbox_lifecycle::{
+    Decisions, HomeChoice, HomeQuestion, RunningChoice, RunningQuestion, VersionChoice, VersionQuestion,
+};
 
 use super::Console;
 use crate::terminal::choose;
@@ -40,6 +42,21 @@ impl Decisions for Console {
             Ok(Some(2)) => HomeChoice::Migrate,
             Ok(Some(3) | None) => HomeChoice::Quit,
             Ok(Some(_)) | Err(_) => HomeChoice::Keep,
+        }
+    }
+
+    fn version(&self, question: &VersionQuestion<'_>) -> VersionChoice {
+        let lines = self.lines();
+        let VersionQuestion { agent, installed, newest } = question;
+        lines.write(&super::plain(&format!("{agent} {newest} is out; this sandbox has {installed}.")));
+        lines.write("  upgrade   build the image with it, which takes a few minutes (the default)");
+        lines.write("  keep      go on with the one that is there; this version is not offered again");
+        lines.write("  quit      change nothing and leave");
+        match self.still(|| choose("upgrade, keep or quit?", &["upgrade", "keep", "quit"])) {
+            Ok(Some(0)) => VersionChoice::Upgrade,
+            Ok(Some(1)) => VersionChoice::Keep,
+            Ok(_) => VersionChoice::Quit,
+            Err(_) => VersionChoice::Tell,
         }
     }
 }

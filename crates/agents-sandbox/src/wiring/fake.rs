@@ -49,10 +49,11 @@ fn text() -> Vec<u8> {
 #[derive(Debug)]
 struct SmallImages;
 
-fn small_image() -> Result<(sandbox_model::Digest, Vec<u8>), LifecycleError> {
+fn small_image(request: &BuildRequest) -> Result<(sandbox_model::Digest, Vec<u8>), LifecycleError> {
     let folder = |path: &str| ArchiveFile { path: path.into(), content: Vec::new(), mode: 0o755, uid: 1000 };
     let mut layer = vec![folder("home/"), folder("home/dev/")];
-    let content = text();
+    let mut content = text();
+    content.extend(request.agent_version.iter().flat_map(|wanted| wanted.version.bytes()));
     if !content.is_empty() {
         layer.push(ArchiveFile { path: "home/dev/.image".into(), content, mode: 0o644, uid: 1000 });
     }
@@ -61,19 +62,19 @@ fn small_image() -> Result<(sandbox_model::Digest, Vec<u8>), LifecycleError> {
 }
 
 impl Images for SmallImages {
-    fn content_id(&self, _context: &Context<'_>, _request: &BuildRequest) -> Result<String, LifecycleError> {
-        Ok(small_image()?.0.hex().to_string())
+    fn content_id(&self, _context: &Context<'_>, request: &BuildRequest) -> Result<String, LifecycleError> {
+        Ok(small_image(request)?.0.hex().to_string())
     }
 
-    fn ensure(&self, _context: &Context<'_>, _request: &BuildRequest) -> Result<EngineImage, LifecycleError> {
-        Ok(EngineImage { digest: small_image()?.0, built: false })
+    fn ensure(&self, _context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage, LifecycleError> {
+        Ok(EngineImage { digest: small_image(request)?.0, built: false })
     }
 
     fn archive(
         &self,
         _context: &Context<'_>,
-        _request: &BuildRequest,
+        request: &BuildRequest,
     ) -> Result<Box<dyn Read>, LifecycleError> {
-        Ok(Box::new(Cursor::new(small_image()?.1)))
+        Ok(Box::new(Cursor::new(small_image(request)?.1)))
     }
 }

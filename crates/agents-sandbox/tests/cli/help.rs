@@ -148,7 +148,7 @@ fn the_first_page() {
 
     Image:
       -r, --rebuild                  Build the image anew, without the layers of earlier builds
-          --agent-version <VERSION>  Put this version of the agent into the image
+          --agent-version <VERSION>  Keep the agent at this version; `latest` takes the newest again
           --docker                   Put a Docker engine into the image
 
     Machine:
@@ -192,7 +192,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── -n, --dry-run                              Say what would be done, and do nothing
     ├── --dry-run-vm                               Build the image and make the home, but do not make, start or use the machine
     ├── -r, --rebuild                              Build the image anew, without the layers of earlier builds
-    ├── --agent-version <VERSION>                  Put this version of the agent into the image
+    ├── --agent-version <VERSION>                  Keep the agent at this version; `latest` takes the newest again
     ├── --docker                                   Put a Docker engine into the image
     ├── -c, --cpus <COUNT>                         Virtual CPUs; 0 is all the machine has [default: 0]
     ├── -m, --memory <SIZE>                        Memory, such as 512M or 8G [default: 4G]

@@ -26,4 +26,5 @@ mod storage;
 mod terminal;
 mod upgrade;
 mod version;
+mod versions;
 mod volumes;

@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use crate::environment::{Ran, TestEnvironment, without_hash};
 
 /// An agent without a server, which prints one word.
-fn with_agent(environment: &TestEnvironment) {
+pub fn with_agent(environment: &TestEnvironment) {
     let home = environment.run(&["exec", "--agent", "pi", "--", "sh", "-c", "echo $HOME"]);
     let home = String::from_utf8(home.raw_stdout).unwrap();
     let bin = environment.write("bin/pi", "#!/bin/sh\necho worked\n");

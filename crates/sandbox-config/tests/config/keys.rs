@@ -41,6 +41,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("manual-prune-age", "36h", "10"),
     ("upgrade.mode", "' Auto-Exit '", "always"),
     ("upgrade.source", "https://example.org/releases", "http://example.org/releases"),
+    ("upgrade.agents", "off", "auto"),
     ("upgrade.interval", "1h", "59m"),
     ("notify.desktop", "true", "maybe"),
     ("notify.audio", "bell", "loud"),

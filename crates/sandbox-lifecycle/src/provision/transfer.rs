@@ -11,7 +11,7 @@ use super::bundle::Bundle;
 const UNPACK: &str = r#"cd "$HOME" || exit
 head -c "$1" | xargs -0 -r rm -f --
 head -c "$2" | xargs -0 -r rmdir -- 2>/dev/null
-exec tar -x -p -f -"#;
+exec tar -x -p -m -f -"#;
 
 /// The error is a sentence.
 pub fn transfer(runtime: &dyn Runtime, sandbox: &SandboxName, bundle: &Bundle) -> Result<(), String> {

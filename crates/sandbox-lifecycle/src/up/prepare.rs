@@ -13,7 +13,7 @@ use super::{Outcome, guest, home, others, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, Stage, UpRequest,
-    build, drift, home_volume, keeper, memory, sandbox_name,
+    build, drift, home_volume, keeper, memory, sandbox_name, versions,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -39,6 +39,7 @@ pub fn prepare(
     let images = use_images(context, request.verb)?;
     let image = Stage::Image.run(context.reporter, || image(context, request, &state, content_id))?;
     request.rebuild = false;
+    versions::remember_wanted(&mut state, &files, request.agent_version.as_ref())?;
 
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let owner = (workspace.guest_uid, workspace.guest_gid);
@@ -105,6 +106,7 @@ pub fn prepare(
         crash::point("the sandbox is started");
         step.finish(None);
         *booted = true;
+        versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
     }
     drop(images);
     let outcome = keeper::lease_or_start(context, request, &name, &files)?;

@@ -7,7 +7,7 @@ use super::attach::IMAGE_FINGERPRINT;
 use super::plan::{Plan, plan};
 use super::{guest, home, others, prepare, spec};
 use crate::locks::{boot_lock, use_images};
-use crate::{Change, Context, Result, UpRequest, drift, home_volume, sandbox_name};
+use crate::{Change, Context, Result, UpRequest, drift, home_volume, sandbox_name, versions};
 
 /// How far a rehearsal goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,9 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
     let content_id = context.images.content_id(context, &request.build_request())?;
     let image = if acts {
         let _images = use_images(context, request.verb)?;
-        Some(prepare::image(context, request, &state, &content_id)?.digest)
+        let image = prepare::image(context, request, &state, &content_id)?;
+        versions::remember_wanted(&mut state, &files, request.agent_version.as_ref())?;
+        Some(image.digest)
     } else {
         recorded(context, request, &state, &content_id)?
     };

@@ -157,7 +157,9 @@ impl Begun {
         new_path: &Path,
     ) -> Result<Replaced, VolumeError> {
         let files = context.layout.sandbox_state(&self.target.checkout, self.target.agent);
+        let known = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
         let fresh = ProjectState {
+            agent: known.agent,
             home_volume: Some(new.clone()),
             image_digest: Some(self.image),
             fingerprints: BTreeMap::from([(IMAGE_FINGERPRINT.into(), self.content_id)]),

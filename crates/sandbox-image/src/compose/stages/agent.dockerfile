@@ -13,4 +13,8 @@ RUN : "install {binary}"; set -eu; \
             echo "agents-sandbox: the installation left no program {binary} in /opt/agents-sandbox/bin" >&2; \
             exit 1; \
         fi; \
+        dir=$(dirname "$(readlink -f "$(command -v {binary})")"); \
+        while [ "$dir" != / ] && [ ! -e "$dir/package.json" ]; do dir=$(dirname "$dir"); done; \
+        node -p 'require(process.argv[1]).version' "$dir/package.json" >/opt/agents-sandbox/agent-version || \
+            rm /opt/agents-sandbox/agent-version; \
     fi

@@ -15,6 +15,9 @@ RUN : "finish the image"; set -eu; \
     case "$(readlink -f "$binary")" in /opt/agents-sandbox/*) source=tool ;; *) source=user ;; esac; \
     mkdir -p /etc/agents-sandbox {home}/.local/bin {workspace}; \
     echo "$source" > /etc/agents-sandbox/agent-source; \
+    if [ "$source" = tool ] && [ -e /opt/agents-sandbox/agent-version ]; then \
+        cp /opt/agents-sandbox/agent-version /etc/agents-sandbox/agent-version; \
+    fi; \
     find {home} {workspace} ! -user dev -exec chown -h "$USER_UID:$USER_GID" {} +
 ARG AGENTS_SANDBOX_BASE
 ARG AGENTS_SANDBOX_DOCKERFILE_ID
