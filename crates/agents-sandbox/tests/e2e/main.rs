@@ -10,6 +10,7 @@ mod agents;
 mod ordinary;
 mod provider;
 mod screen;
+mod stand_in;
 mod worktrees;
 mod world;
 

@@ -97,6 +97,8 @@ impl World {
         }
         // Whichever engines this machine has: the one that needs neither a daemon nor root.
         command.env("AGENTS_SANDBOX_IMAGE_ENGINE", "buildah");
+        // What npm says today must not stop a test with a question.
+        command.env("AGENTS_SANDBOX_UPGRADE_AGENTS", "off");
         // The project's own settings open the fake provider's port, and the test says yes to that.
         command.env("AGENTS_SANDBOX_YES", "true");
         command

@@ -1,5 +1,6 @@
 //! Home volumes on real machines: they outlive them, and a migration carries everything over.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use sandbox_lifecycle::volumes::{GUEST_OLD_HOME, Replacement, edit, migrate};
 use sandbox_lifecycle::{
     BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, LifecycleError, Project,
-    ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, remove, stop, up,
+    ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, profile, remove,
+    stop, up,
 };
 use sandbox_model::{
     AgentName, ByteSize, CheckoutSlug, Digest, NetworkPolicy, Resources, SandboxName, VolumeName,
@@ -203,11 +205,33 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("found {found:?}, expected {expected:?}")) }
 }
 
+/// Where the agents keep what a login inside the sandbox leaves.
+fn logins() -> Vec<&'static str> {
+    let files = AgentName::ALL.map(|agent| profile(agent).own.credentials);
+    let files: BTreeSet<&str> = files.into_iter().flatten().copied().collect();
+    files.into_iter().collect()
+}
+
+fn log_in(house: &House, up: &Up) -> Outcome {
+    for file in logins() {
+        house.sh(up, &format!("cd && umask 077 && mkdir -p $(dirname {file}) && echo token >{file}"))?;
+    }
+    Ok(())
+}
+
+fn logged_in(house: &House, up: &Up) -> Outcome {
+    let files = logins();
+    let found = house.sh(up, &format!("cd && cat {0} && stat -c '%a %U' {0}", files.join(" ")))?;
+    let expected: Vec<&str> = files.iter().map(|_| "token").chain(files.iter().map(|_| "600 dev")).collect();
+    same(&(found, files.len() >= 3), &(expected.join("\n"), true))
+}
+
 fn outlives() -> Outcome {
     let house = House::new()?;
     let (context, target) = (house.context(), house.target());
     let first = house.up()?;
     house.sh(&first, "echo one > ~/kept && echo gone > /var/tmp/beside")?;
+    log_in(&house, &first)?;
     drop(first);
     stop(&context, &target, false).map_err(told)?;
     let home = house.current()?;
@@ -225,6 +249,7 @@ fn outlives() -> Outcome {
 
     let fourth = house.up()?;
     same(&house.sh(&fourth, "cat ~/kept; test ! -e /var/tmp/beside")?.as_str(), &"one\ntwo")?;
+    logged_in(&house, &fourth)?;
     same(&house.current()?, &home)?;
     same(&house.volumes()?.len(), &1)
 }
@@ -241,6 +266,7 @@ fn carries_over() -> Outcome {
     let (context, target) = (house.context(), house.target());
     let before = house.up()?;
     house.sh(&before, FILL)?;
+    log_in(&house, &before)?;
     let was = house.sh(&before, LOOK)?;
     if !was.ends_with("whole") {
         return Err(format!("the home is not filled: {was}"));
@@ -255,6 +281,7 @@ fn carries_over() -> Outcome {
     same(&house.volumes()?.len(), &2)?;
     let after = house.up()?;
     same(&house.sh(&after, LOOK)?, &was)?;
+    logged_in(&house, &after)?;
     let mounted = house.runtime.inspect(&after.name).map_err(told)?.map(|info| info.spec.home.path);
     same(&mounted.as_deref(), &Some::<&Path>(&house.layout.volume(&replaced.new)))?;
     // What is written now is in the new one alone.
