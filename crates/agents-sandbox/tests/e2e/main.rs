@@ -14,7 +14,7 @@ mod stand_in;
 mod worktrees;
 mod world;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ordinary::Person;
 use provider::Provider;
@@ -31,8 +31,14 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let provider = Provider::start();
     let world = World::new("terminal");
     world.use_provider(provider.port);
+    let built = Instant::now();
+    world.succeeds(&["build"], FIRST_PATIENCE);
+    let built = built.elapsed();
+    let prompt = |text: &str| text.contains("ctrl+p commands");
+    let cold = Instant::now();
     let screen = Screen::open(&world, &["run"]);
-    screen.wait_for("opencode's input", FIRST_PATIENCE, |text| text.contains("ctrl+p commands"));
+    screen.wait_for("opencode's input", PATIENCE, prompt);
+    let cold = cold.elapsed();
 
     screen.say("hello from a test");
     screen.wait_for("an answer", PATIENCE, |text| text.contains("Hello from the fake provider."));
@@ -58,6 +64,11 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     // Longer than auto-stop-timeout: without the busy session it would be stopped by now.
     std::thread::sleep(Duration::from_secs(15));
     assert_eq!(world.sandbox()["status"], "running");
+    let warm = Instant::now();
+    let screen = Screen::open(&world, &["run"]);
+    screen.wait_for("opencode's input again", PATIENCE, prompt);
+    agents::note_prompt("opencode", built, cold, warm.elapsed());
+    screen.close();
     provider.release();
     world.wait_for("the stop after the last session", PATIENCE, |list| list["status"] == "stopped");
 }
