@@ -1,8 +1,9 @@
 //! Which project and which sandbox a command means.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use sandbox_lifecycle::{Context, Project, Target};
+use sandbox_lifecycle::{Context, Project, Target, UpRequest};
 use sandbox_model::SandboxName;
 
 use crate::error::CommandError;
@@ -19,6 +20,16 @@ pub fn discover() -> Result<Project, CommandError> {
         subdir: checkout.subdir,
         config_dir: checkout.project_dir,
     })
+}
+
+/// The repository of a linked worktree, where the sandbox does not see it: outside the checkout and of no
+/// mount.
+pub fn repository_outside(request: &UpRequest) -> Option<PathBuf> {
+    let common = sandbox_checkout::discover(&request.project.root).ok()?.common_dir?;
+    let mounted = request.settings.mounts.iter().any(|mount| {
+        common.strip_prefix(&mount.source).is_ok_and(|below| Path::new(&mount.target).join(below) == common)
+    });
+    (!common.starts_with(&request.project.root) && !mounted).then_some(common)
 }
 
 /// The checkout and agent of a sandbox that was made earlier, by its labels; by its name where the record

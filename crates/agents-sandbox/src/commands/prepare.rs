@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::doctor::lacking;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::project::repository_outside;
 use crate::report::plain;
 use crate::settings::{self, Meant};
 use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal, terminal_size};
@@ -123,6 +124,13 @@ pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Resul
             "network: {network}; `agents-sandbox network log` shows what is refused, `agents-sandbox network \
              allow` opens more"
         ));
+        if let Some(repository) = repository_outside(request) {
+            let repository = repository.display();
+            app.console.warning(&format!(
+                "git does not work in this sandbox: the repository of this worktree is {repository}. A mount \
+                 brings it there, in your own settings: `mounts: {{{repository}: {repository}}}`"
+            ));
+        }
     }
     Ok(first)
 }

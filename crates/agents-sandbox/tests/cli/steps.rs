@@ -152,3 +152,30 @@ fn the_short_form_of_a_label_finds_every_clone() {
     assert_eq!(count(&format!("org.agents-sandbox.project={project}")), 1);
     assert_eq!(count("project=another"), 0);
 }
+
+#[test]
+fn a_worktree_whose_repository_is_elsewhere_says_what_git_needs() {
+    let environment = TestEnvironment::new();
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"]).arg(environment.path("repository"));
+        environment.seal(&mut command);
+        assert!(command.args(words).output().unwrap().status.success(), "{words:?}");
+    };
+    std::fs::create_dir(environment.path("repository")).unwrap();
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    std::fs::remove_dir(environment.project()).unwrap();
+    git(&["worktree", "add", "--quiet", "../project"]);
+    let repository = environment.path("repository/.git").display().to_string();
+    let warning =
+        "git does not work in this sandbox: the repository of this worktree is $ROOT/repository/.git.";
+    let ran = environment.run(&["shell"]);
+    assert!(ran.stderr.contains(warning), "{ran}");
+    let name = environment.run(&["list", "--names"]).success();
+    environment.run(&["sandbox", "remove", "--force", name.trim()]).success();
+    let mount = format!("mounts:\n  {repository}: {repository}\n");
+    environment.write("home/config/agents-sandbox/config.yaml", &mount);
+    let ran = environment.run(&["shell"]);
+    assert!(!ran.stderr.contains("git does not work"), "{ran}");
+}
