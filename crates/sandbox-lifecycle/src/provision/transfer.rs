@@ -7,10 +7,10 @@ use super::bundle::Bundle;
 
 /// Runs as `dev`. The first bytes of the input are names of files to remove, the next names of folders that
 /// may be empty then, the rest is the archive. Old files go before new ones come, for a file may become a
-/// folder.
+/// folder. Emulated, every process and every call counts: times of change are not set.
 const UNPACK: &str = r#"cd "$HOME" || exit
-head -c "$1" | xargs -0 -r rm -f --
-head -c "$2" | xargs -0 -r rmdir -- 2>/dev/null
+[ "$1" = 0 ] || head -c "$1" | xargs -0 -r rm -f --
+[ "$2" = 0 ] || head -c "$2" | xargs -0 -r rmdir -- 2>/dev/null
 exec tar -x -p -m -f -"#;
 
 /// The error is a sentence.
