@@ -158,6 +158,33 @@ fn the_detach_key_leaves_an_agent_with_a_server_and_is_any_other_commands_own() 
 }
 
 #[test]
+fn two_clients_share_one_server_and_leave_one_by_one() {
+    let environment = stand_in("opencode");
+    let tmux = Tmux::new(&environment);
+    let boot = || environment.json(&["sandbox", "inspect"])["boot_id"].clone();
+    let held = || environment.json(&["sandbox", "inspect"])["keeper"]["reason"].clone();
+    let server = || std::fs::read_to_string("/tmp/opencode-serve.log.pid").unwrap();
+    tmux.line("clear; $P run; echo \"first: code $?\"");
+    tmux.wait_for_line("attached");
+    let (first_boot, first_server) = (boot(), server());
+    tmux.tmux(&["split-window", "-d", "exec env PS1='shell> ' sh"]);
+    tmux.tmux(&["select-pane", "-t", "1"]);
+    tmux.wait_for("shell> ");
+    tmux.line("clear; $P run; echo \"second: code $?\"");
+    tmux.wait_for_line("attached");
+    assert_eq!(held(), "held by 2 clients");
+    assert_eq!((boot(), server()), (first_boot, first_server), "one machine, one server");
+    tmux.key("C-]");
+    tmux.wait_for_line("second: code 0");
+    assert_eq!(held(), "held by 1 client");
+    tmux.tmux(&["select-pane", "-t", "0"]);
+    let screen = tmux.screen();
+    assert!(screen.contains("attached") && !screen.contains("first: code"), "it goes on: {screen}");
+    tmux.key("C-]");
+    tmux.wait_for_line("first: code 0");
+}
+
+#[test]
 fn a_sandbox_that_is_killed_is_said() {
     let environment = with_agent();
     let mut served = Served::start(&environment, Stdio::null());

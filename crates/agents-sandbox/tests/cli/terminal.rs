@@ -84,6 +84,36 @@ fn keys_go_to_the_command() {
     assert_clean(&tmux);
 }
 
+/// What is typed, pasted and clicked reaches a program that reads bytes, byte for byte; nothing of it is ours.
+#[test]
+fn ctrl_z_a_paste_the_mouse_and_umlauts_reach_the_command() {
+    let environment = running();
+    script(
+        &environment,
+        "stty raw -echo; printf '\\033[?2004h\\033[?1002h\\033[?1006hready:'\n\
+         while :; do b=$(dd bs=64 count=1 2>/dev/null | od -An -v -tx1 | tr -d ' \\n'); printf %s \"$b\"\n\
+         case $b in *71) break ;; esac; done; stty sane; echo",
+    );
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; $P exec -it -- sh script; echo \"code $?\"");
+    tmux.wait_for("ready:");
+    tmux.key("C-z");
+    tmux.wait_for("ready:1a");
+    tmux.tmux(&["send-keys", "-l", "ä€"]);
+    tmux.wait_for("1ac3a4e282ac");
+    tmux.tmux(&["set-buffer", "a\nb"]);
+    // Between its marks because the program asked for them, which the terminal must have heard.
+    tmux.tmux(&["paste-buffer", "-p", "-r"]);
+    tmux.wait_for("e282ac1b5b3230307e610a621b5b3230317e");
+    let mouse: Vec<String> = b"\x1b[<0;5;7M".iter().map(|byte| format!("{byte:x}")).collect();
+    let mouse: Vec<&str> = mouse.iter().map(String::as_str).collect();
+    tmux.tmux(&[&["send-keys", "-H"], mouse.as_slice()].concat());
+    tmux.wait_for("7e1b5b3c303b353b374d");
+    tmux.key("q");
+    tmux.wait_for_line("code 0");
+    assert_clean(&tmux);
+}
+
 const FULL_SCREEN: &str =
     "printf '\\033[?1049h\\033[?25l\\033[?1002h\\033[?1006h\\033[?2004h\\033[?1h\\033=\\033[31mFULL SCREEN'";
 
