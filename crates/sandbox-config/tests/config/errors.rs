@@ -51,7 +51,7 @@ fn an_unknown_key_of_a_mount() {
 #[test]
 fn a_key_like_no_other() {
     let error = yaml("upgrade: {colour: red}\n").error();
-    assert_eq!(error.help(), Some("the keys here are interval, mode, source"));
+    assert_eq!(error.help(), Some("the keys here are agents, interval, mode, source"));
 }
 
 #[test]
