@@ -69,17 +69,14 @@ pub fn words(known: &AgentVersions) -> Option<String> {
     if image.is_some_and(|image| image.users_own) {
         return Some("the image's own".into());
     }
-    let mut text = match (image.and_then(|image| image.version.as_ref()), pinned) {
+    let text = match (image.and_then(|image| image.version.as_ref()), pinned) {
         (Some(version), Some(pinned)) if version == pinned => format!("{version} (pinned)"),
         (Some(version), Some(pinned)) => format!("{version} (pinned: {pinned})"),
         (Some(version), None) => version.clone(),
         (None, Some(pinned)) => format!("{pinned} (pinned; not started yet)"),
         (None, None) => return None,
     };
-    if let Some(newest) = newer(known) {
-        text.push_str(&format!("; {newest} is out"));
-    }
-    Some(text)
+    Some(newer(known).map_or_else(|| text.clone(), |newest| format!("{text}; {newest} is out")))
 }
 
 /// The newest version, where the image has an older one of ours.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Install;
 
 /// An npm client that does not answer within this time is not waited for. Emulated, node alone takes seconds.
-pub const NPM_DEADLINE: Duration = Duration::from_secs(60);
+pub const NPM_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Asks npm for the newest version. Where packages are is npm's own business.
 pub fn newest_argv(install: &Install) -> [String; 6] {
