@@ -109,11 +109,6 @@ impl Meant {
         agent_version: Option<&str>,
         reviewed: &Reviewed,
     ) -> Result<BuildRequest, CommandError> {
-        if self.settings.docker.value {
-            // Silence would be a lie: the engine in the image is not built yet.
-            return Err(CommandError::new("docker in the sandbox is not available in this version")
-                .hint(format!("it is asked for by {}", self.settings.docker.origin)));
-        }
         let (agent_version, rebuild) = agent_version::wanted(&self.target(), agent_version, rebuild)?;
         Ok(BuildRequest {
             project: self.project.clone(),
@@ -184,6 +179,7 @@ fn image(settings: &Settings, reviewed: &Reviewed) -> Result<ImageSettings, Comm
         engine: same(settings.image_engine.value)?,
         base: same(&settings.image_base.value)?,
         host_ca: same(settings.image_host_ca.value)?,
+        docker: settings.docker.value,
         source: reviewed.source(),
     })
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod addresses;
+mod engines;
 mod etc;
 mod mounts;
 mod netlink;
@@ -62,12 +63,12 @@ impl Machine for LiveMachine {
         step(steps, "setting the clock", || clock::set(config.unix_nanos))?;
         step(steps, "setting the host name", || Ok(sethostname(&config.hostname)?))?;
         let disk = root::switch(config, steps)?;
-        let _ = self.disk.set(disk);
         step(steps, "moving process 1 to the new root", || Ok(kill(Pid::from_raw(1), ROOT_IS_SWITCHED)?))?;
         mounts::standard(steps)?;
         for wanted in &config.mounts {
             mounts::requested(wanted, steps)?;
         }
+        engines::bind(&root::path_of(self.disk.get_or_init(|| disk)), steps)?;
         etc::write(config, steps)?;
         network::configure(config.network.as_ref(), steps)
     }

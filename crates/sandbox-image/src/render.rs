@@ -12,6 +12,8 @@ pub struct RenderInput<'a> {
     pub base: &'a BaseSetting,
     pub recipe: &'a AgentRecipe,
     pub host_ca: HostCaSetting,
+    /// A Docker engine joins the image, also where the project does not ask for it.
+    pub docker: bool,
     pub client: &'a ClientSettings,
     /// The caller's own ids; `dev` gets them as [`guest_user`] says.
     pub uid: u32,
@@ -28,6 +30,7 @@ pub fn render(input: &RenderInput<'_>) -> Result<Composed> {
         base: input.base,
         recipe: input.recipe,
         host_ca: &host_ca,
+        docker: input.docker,
         client: input.client,
         uid,
         gid,

@@ -50,6 +50,11 @@ impl ProjectSource {
         self.text.is_empty()
     }
 
+    /// The Dockerfile's base asks for a Docker engine in the sandbox.
+    pub const fn wants_docker(&self) -> bool {
+        self.dockerfile.wants_docker
+    }
+
     /// Lines of the Dockerfile.
     pub fn lines(&self) -> usize {
         self.text.split_inclusive('\n').count()

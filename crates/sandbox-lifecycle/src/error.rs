@@ -38,6 +38,9 @@ pub enum LifecycleError {
     /// `log` holds the last lines of the server's log.
     #[error("the server of {agent} does not answer after {seconds} s: {problem}")]
     Daemon { agent: AgentName, seconds: u64, problem: String, log: String },
+    /// `log` holds the last lines of the engine's log.
+    #[error("docker in the sandbox did not start within {seconds} s: {problem}")]
+    Docker { seconds: u64, problem: String, log: String },
     #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
     Provision { agent: AgentName, problem: String },
     #[error("the worktree `{name}` cannot be used: {problem}")]

@@ -61,6 +61,7 @@ impl EngineImages {
             base: &request.image.base,
             recipe,
             host_ca: request.image.host_ca,
+            docker: request.image.docker,
             client: &self.client,
             uid: context.identity.uid,
             gid: context.identity.gid,

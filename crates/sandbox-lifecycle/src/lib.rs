@@ -18,6 +18,7 @@ mod command;
 mod context;
 mod daemon;
 mod decisions;
+mod docker;
 mod drift;
 mod error;
 mod events;
@@ -58,6 +59,7 @@ pub use decisions::{
     Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion, VersionChoice,
     VersionQuestion,
 };
+pub use docker::ensure_docker;
 pub use drift::{Change, Class, Facts, drift, home_choice_needed};
 pub use error::{LifecycleError, Result};
 pub use events::events;

@@ -77,8 +77,17 @@ pub struct ImageSettings {
     pub engine: EngineSetting,
     pub base: BaseSetting,
     pub host_ca: HostCaSetting,
+    /// A Docker engine joins the image, and runs in the sandbox.
+    pub docker: bool,
     /// What the project's own folder adds.
     pub source: Arc<ProjectSource>,
+}
+
+impl ImageSettings {
+    /// Whether a Docker engine is to run in the sandbox: the settings or the project's base say so.
+    pub fn wants_docker(&self) -> bool {
+        self.docker || self.source.wants_docker()
+    }
 }
 
 /// One wish for a runner image.

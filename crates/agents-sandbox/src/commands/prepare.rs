@@ -28,9 +28,28 @@ pub fn streams() -> Streams {
     Streams { tty, stdin: tty || !stdin, detach: false }
 }
 
-/// Copies configuration and files into the home, and runs what is to be run after a boot. Neither keeps the
-/// command from going on, but for what the user can mend on the host.
+/// Copies configuration and files into the home, runs what is to be run after a boot, and starts Docker
+/// where it is wanted. The first two do not keep the command from going on, but for what the user can mend
+/// on the host.
 pub fn provision(
+    context: &Context<'_>,
+    request: &UpRequest,
+    up: &Up,
+    streams: Streams,
+) -> Result<(), CommandError> {
+    fill_home(context, request, up, streams)?;
+    match sandbox_lifecycle::ensure_docker(context, request, up) {
+        Ok(()) => Ok(()),
+        // Whoever looks for the cause must get in.
+        Err(error @ LifecycleError::Docker { .. }) if request.verb != "run" => {
+            context.reporter.warning(&error.to_string());
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn fill_home(
     context: &Context<'_>,
     request: &UpRequest,
     up: &Up,

@@ -51,6 +51,10 @@ impl From<LifecycleError> for CommandError {
                 .excerpt(&log)
                 .hint("`agents-sandbox shell` opens a shell in the sandbox to look around")
                 .hint("`agents-sandbox stop` and another run start it afresh"),
+            LifecycleError::Docker { log, .. } => new
+                .excerpt(&log)
+                .hint("`agents-sandbox shell --root` opens a shell in the sandbox to look around")
+                .hint("without `docker` in the settings it starts without one"),
             LifecycleError::Provision { .. } => {
                 new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
             }

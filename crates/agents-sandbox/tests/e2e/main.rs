@@ -7,8 +7,10 @@
 #![allow(clippy::print_stderr, reason = "a test that failed shows the sandbox's logs")]
 
 mod agents;
+mod docker;
 mod ordinary;
 mod provider;
+mod registry;
 mod screen;
 mod stand_in;
 mod worktrees;

@@ -1,6 +1,7 @@
 //! From a project's Dockerfile and an agent's recipe to one Dockerfile with our stages. Pure.
 
 mod content_id;
+mod docker;
 mod project;
 mod stages;
 mod user;
@@ -24,6 +25,8 @@ pub struct ComposeInput<'a> {
     pub base: &'a BaseSetting,
     pub recipe: &'a AgentRecipe,
     pub host_ca: &'a HostCa,
+    /// A Docker engine joins the image, also where the project does not ask for it.
+    pub docker: bool,
     /// Passed to the build as arguments; not part of the content id.
     pub client: &'a ClientSettings,
     /// Who `dev` is; see [`guest_user`]. Not part of the content id.
@@ -49,8 +52,6 @@ pub struct Composed {
     pub files: Vec<ContextFile>,
     /// `Managed` needs a base image from us, named by the argument `AGENTS_SANDBOX_BASE_IMAGE`.
     pub base: BaseKind,
-    /// The project's base asks for Docker inside the sandbox (`agents-sandbox/runner-dind` or `-docker`).
-    pub wants_docker: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,14 +97,7 @@ pub fn compose(input: &ComposeInput<'_>) -> Result<Composed, ComposeError> {
         ("AGENTS_SANDBOX_DOCKERFILE_ID".to_string(), dockerfile_id.clone()),
     ];
     build_args.extend(input.client.build_args());
-    Ok(Composed {
-        dockerfile,
-        dockerfile_id,
-        build_args,
-        files,
-        base: input.project.base.clone(),
-        wants_docker: input.project.wants_docker,
-    })
+    Ok(Composed { dockerfile, dockerfile_id, build_args, files, base: input.project.base.clone() })
 }
 
 #[cfg(test)]

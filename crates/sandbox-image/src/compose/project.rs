@@ -44,7 +44,8 @@ pub struct ProjectDockerfile {
     /// The body changes the shell of `RUN`.
     pub(super) body_sets_shell: bool,
     pub(super) base: BaseKind,
-    pub(super) wants_docker: bool,
+    /// The base asks for Docker inside the sandbox (`agents-sandbox/runner-dind` or `-docker`).
+    pub wants_docker: bool,
     /// Some instruction reads files of the build context.
     pub uses_context: bool,
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use sandbox_model::{AgentRecipe, GUEST_HOME, GUEST_WORKSPACE, labels};
 
+use super::docker;
 use super::{BaseKind, CONTEXT_DIR, ComposeError, ComposeInput, ContextFile};
 use crate::DEFAULT_BASE;
 
@@ -113,8 +114,10 @@ pub(super) fn dockerfile(input: &ComposeInput<'_>) -> String {
     stage(&fill(NODE, input).replace("{parent}", parent));
     stage(&fill(AGENT, input));
     stage(&fill(USER, input).replace("{parent}", parent));
-    if !project.body.is_empty() {
-        stage(&format!("# The project's own layers.\n{}", project.body));
+    let docker = wants_docker(input).then(|| fill(docker::LAYERS, input));
+    let body = docker::place(&project.body, docker.as_deref());
+    if !body.is_empty() {
+        stage(&body);
     }
     let shell = if project.body_sets_shell { "SHELL [\"/bin/sh\", \"-c\"]\n" } else { "" };
     let mut env = String::new();
@@ -138,6 +141,10 @@ const NODE_CHECK: &str = "\
         exit 1; \\
     fi; \\
 ";
+
+const fn wants_docker(input: &ComposeInput<'_>) -> bool {
+    input.docker || input.project.wants_docker
+}
 
 /// Fills in what all stages share.
 fn fill(template: &str, input: &ComposeInput<'_>) -> String {
@@ -164,6 +171,9 @@ pub(super) fn files(input: &ComposeInput<'_>) -> Vec<ContextFile> {
         file("agents-sandbox-path.sh", PROFILE),
         file("install-agent.sh", &format!("set -eu\n{}\n", input.recipe.install.trim_end())),
     ];
+    if wants_docker(input) {
+        files.push(file("install-docker.sh", docker::INSTALL));
+    }
     for (name, pem) in input.host_ca.files() {
         files.push(file(&format!("ca/{name}"), pem));
     }

@@ -21,6 +21,7 @@ struct Case {
     base: BaseSetting,
     recipe: AgentRecipe,
     host_ca: HostCa,
+    docker: bool,
     client: ClientSettings,
     uid: u32,
 }
@@ -33,6 +34,7 @@ impl Case {
             base: BaseSetting::Auto,
             recipe: recipe(),
             host_ca: HostCa::default(),
+            docker: false,
             client: ClientSettings::default(),
             uid: 1001,
         }
@@ -45,6 +47,7 @@ impl Case {
             base: &self.base,
             recipe: &self.recipe,
             host_ca: &self.host_ca,
+            docker: self.docker,
             client: &self.client,
             uid: self.uid,
             gid: 20,
@@ -252,6 +255,7 @@ fn the_profile_script_restores_the_path_once_and_in_order() {
         base: &BaseSetting::Auto,
         recipe: &recipe(),
         host_ca: &HostCa::default(),
+        docker: false,
         client: &ClientSettings::default(),
         uid: 1,
         gid: 1,
@@ -271,4 +275,21 @@ fn the_profile_script_restores_the_path_once_and_in_order() {
         "/usr/bin:/bin:/home/dev/.local/bin:/opt/a b:/opt/x"
     );
     assert_eq!(path_after(None), "/usr/bin:/bin");
+}
+
+#[test]
+fn docker_joins_where_the_settings_or_the_base_ask_for_it() {
+    let mut case =
+        Case::new("FROM agents-sandbox/runner-docker\nRUN make\n# agents-sandbox:docker\nRUN make all\n");
+    let asked_by_base = case.dockerfile();
+    insta::assert_snapshot!(outline(&asked_by_base));
+    case.docker = true;
+    assert_eq!(case.dockerfile(), asked_by_base);
+    let mut case = Case::new("FROM ubuntu\nRUN make\n");
+    let (without, id) = (case.dockerfile(), case.compose().unwrap().dockerfile_id);
+    case.docker = true;
+    let with = case.compose().unwrap();
+    assert!(!without.contains("install-docker") && with.dockerfile.contains("install-docker"));
+    assert_ne!(with.dockerfile_id, id);
+    assert!(with.files.iter().any(|file| file.path.ends_with("/install-docker.sh")));
 }

@@ -138,6 +138,7 @@ impl Workshop {
                 base: &self.base,
                 recipe: &self.recipe,
                 host_ca: HostCaSetting::Auto,
+                docker: false,
                 client: &client,
                 uid: rustix::process::getuid().as_raw(),
                 gid: rustix::process::getgid().as_raw(),

@@ -1,0 +1,63 @@
+//! Docker inside a sandbox: Debian's own engine, without root for `dev`, on the sandbox's own disk, behind
+//! the sandbox's policy.
+
+use crate::registry::Registry;
+use crate::world::World;
+use crate::{FIRST_PATIENCE, PATIENCE};
+
+/// The host, as guests reach it where the policy opens it.
+const HOST: &str = "host.agents-sandbox.internal";
+
+#[test]
+fn docker_builds_runs_and_pulls_through_the_policy() {
+    let (open, closed) = (Registry::start(), Registry::start());
+    let world = World::new("docker");
+    world.open_port(open.port);
+    world.add_settings("agent: pi\ndocker: true\n");
+    // A registry without TLS is one that the engine must be told about.
+    world.write(
+        ".agents-sandbox/Dockerfile",
+        "FROM agents-sandbox/runner-base\nRUN mkdir /etc/docker && echo '{\"insecure-registries\": [\"172.16.0.0/12\"]}' > /etc/docker/daemon.json\n",
+    );
+    world.succeeds(&["build"], FIRST_PATIENCE);
+    let run = |script: &str| world.succeeds(&["exec", "--", "bash", "-c", script], PATIENCE);
+
+    assert_eq!(run("id -un; docker info --format '{{.Driver}}'"), "dev\noverlay2\n");
+
+    // An image of what the guest itself has: no registry is needed.
+    run("programs='/bin/bash /bin/cat'
+         tar -chf - $programs $(ldd $programs | grep -o '/lib[^ )]*' | sort -u) | docker import - base");
+    world.write(
+        "inner/Dockerfile",
+        "FROM base\nRUN [\"/bin/bash\", \"-c\", \"echo built > /made\"]\nCOPY file /\n",
+    );
+    world.write("inner/file", "copied\n");
+    run("docker build --tag made inner");
+    assert_eq!(run("docker run --rm made /bin/cat /made /file"), "built\ncopied\n");
+    assert_eq!(run("docker run --rm -v /workspace:/w made /bin/cat /w/inner/file"), "copied\n");
+
+    // A container's connections are the sandbox's: what is open to it, and nothing else.
+    let connect = |port: u16| {
+        let script = format!(
+            "gateway=$(ip route show default | cut -d' ' -f3)
+             docker run --rm made /bin/bash -c \"exec 3<>/dev/tcp/$gateway/{port}\" 2>/dev/null && echo open || echo closed"
+        );
+        run(&script)
+    };
+    assert_eq!(connect(open.port), "open\n");
+    assert_eq!(connect(closed.port), "closed\n");
+
+    let pull = |port: u16| run(&format!("docker pull --quiet {HOST}:{port}/hello 2>&1 || echo refused"));
+    assert_eq!(pull(open.port), format!("{HOST}:{}/hello:latest\n", open.port));
+    let file =
+        format!("id=$(docker create {HOST}:{}/hello none) && docker cp $id:/hello - | tar -xO", open.port);
+    assert_eq!(run(&file), "pulled");
+    let refused = pull(closed.port);
+    assert!(refused.ends_with("refused\n"), "{refused}");
+    assert_eq!(closed.asked(), 0, "nothing reached it");
+    assert!(open.asked() > 0);
+
+    // The engine comes back with the next boot, and what it held is there.
+    world.succeeds(&["stop", "--cold"], PATIENCE);
+    assert_eq!(run("docker run --rm made /bin/cat /made"), "built\n");
+}

@@ -1,0 +1,68 @@
+//! The Docker engine inside the guest.
+
+use std::time::{Duration, Instant};
+
+use sandbox_model::{ExecSpec, ExecUser};
+
+use crate::{Context, LifecycleError, Result, Up, UpRequest};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Measured without hardware virtualization: 13 s on a busy machine.
+const EMULATED_DEADLINE: Duration = Duration::from_mins(2);
+
+/// Starts dockerd unless it runs, and waits until it answers; `$1` is for how many seconds.
+///
+/// The first line is all that a running engine costs. Clients take turns, so that none starts a second one.
+/// A process id that an earlier boot left in a file may be another program's by now.
+const ENSURE: &str = r#"ready=/run/agents-sandbox-docker.ready log=/var/log/dockerd.log
+up() { [ -S /run/docker.sock ] && read -r pid 2>/dev/null <"$ready" && grep -qa dockerd "/proc/$pid/cmdline" 2>/dev/null; }
+up && exit 0
+exec 9>/run/agents-sandbox-docker.lock
+flock 9
+up && exit 0
+for name in dockerd containerd; do
+    for pid in $(pidof "$name" 2>/dev/null); do kill "$pid"; done
+done
+n=0
+while pidof dockerd containerd >/dev/null 2>&1 && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
+rm -rf "$ready" /run/docker.pid /run/docker.sock /run/docker /run/containerd
+command -v dockerd >/dev/null || { echo "the image has no dockerd" >&2; exit 1; }
+setsid dockerd --host unix:///run/docker.sock >"$log" 2>&1 </dev/null 9>&- &
+pid=$!
+ask() {
+    if command -v curl >/dev/null; then curl -fs -m 2 --unix-socket /run/docker.sock http://docker/_ping; else docker version; fi
+}
+end=$(($(date +%s) + $1))
+until ask >/dev/null 2>&1; do
+    kill -0 "$pid" 2>/dev/null || { echo "it ended by itself" >&2; tail -n 20 "$log" >&2; exit 1; }
+    [ "$(date +%s)" -lt "$end" ] || { echo "it does not answer" >&2; tail -n 20 "$log" >&2; exit 1; }
+    sleep 0.2
+done
+echo "$pid" >"$ready""#;
+
+/// Makes sure that the sandbox's Docker engine answers, where the settings or the project's image ask for
+/// one. Blocks for up to 30 seconds, without hardware virtualization for up to two minutes.
+pub fn ensure_docker(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<()> {
+    if !request.image.wants_docker() {
+        return Ok(());
+    }
+    let deadline = if up.emulated { EMULATED_DEADLINE } else { DEADLINE };
+    let seconds = deadline.as_secs().to_string();
+    let mut spec = ExecSpec::new(["sh", "-c", ENSURE, "agents-sandbox", &seconds]);
+    spec.user = ExecUser::Root;
+    spec.cwd = Some("/".into());
+    let step = context.reporter.begin("starting docker in the sandbox");
+    let begin = Instant::now();
+    let done = context.runtime.exec(&up.name, &spec)?.collect()?;
+    if done.status.success() {
+        step.finish(None);
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let (problem, log) = said.trim_end().split_once('\n').unwrap_or((said.trim_end(), ""));
+    Err(LifecycleError::Docker {
+        seconds: begin.elapsed().as_secs(),
+        problem: problem.into(),
+        log: log.into(),
+    })
+}
