@@ -24,6 +24,8 @@ fn request(spec: &ExecSpec, env: &[(String, String)]) -> ExecRequest {
         },
         tty: spec.tty,
         detach: spec.detach,
+        // The guest program lives no longer than this link.
+        keep: None,
     }
 }
 
@@ -45,7 +47,7 @@ pub fn exec(
     let writer = Arc::new(Mutex::new(socket.try_clone()?));
     let input = Input { name: name.clone(), writer };
     let output = Output { name: name.clone(), socket, detached: spec.detach };
-    Ok(ExecSession { input: Box::new(input), output: Box::new(output) })
+    Ok(ExecSession { session: None, input: Box::new(input), output: Box::new(output) })
 }
 
 struct Input {

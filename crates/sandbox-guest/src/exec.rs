@@ -17,6 +17,12 @@ mod pump;
 mod spawn;
 mod terminal;
 
+pub(crate) use hangup::hang_up;
+pub(crate) use input::Input;
+pub(crate) use pump::Rest;
+pub(crate) use spawn::Process;
+pub(crate) use terminal::{Screen, Terminal};
+
 use std::sync::Arc;
 
 use futures::AsyncWriteExt;
@@ -26,9 +32,9 @@ use tokio::sync::{Mutex, watch};
 
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
+use crate::kept;
 use crate::stream::SessionStream;
-use input::Input;
-use spawn::{Process, Refusal};
+use spawn::Refusal;
 
 /// All pumps of a session write to one stream, whole frames at a time.
 type Writer = Arc<Mutex<SessionStream>>;
@@ -42,7 +48,18 @@ pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest
             return Ok(stream.close().await?);
         }
     };
-    let started = send(&mut stream, &ExecOutput::Started { pid: process.pid() }).await;
+    if let (Some(keep), Some(size)) = (&request.keep, request.tty.filter(|_| !request.detach)) {
+        return match guest.kept.begin(process, keep, &request, size) {
+            Ok((session, client)) => kept::attended(&session, client, frames, guest).await,
+            Err(process) => {
+                let message = "there are too many sessions in the sandbox".into();
+                send(&mut stream, &ExecOutput::Failed { code: 1, message }).await?;
+                hang_up(*process).await;
+                Ok(stream.close().await?)
+            }
+        };
+    }
+    let started = send(&mut stream, &ExecOutput::Started { pid: process.pid(), session: None }).await;
     if request.detach {
         // Its end is nobody's business, but it has to be reaped.
         tokio::spawn(async move { process.child.wait().await });
@@ -50,7 +67,7 @@ pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest
         return Ok(stream.close().await?);
     }
     let Some(status) = attend(&mut process, frames, &stream).await else {
-        hangup::hang_up(process).await;
+        hang_up(process).await;
         return Ok(());
     };
     send(&mut stream, &ExecOutput::Exited(status)).await?;
@@ -90,7 +107,7 @@ async fn attend(process: &mut Process, frames: FrameReader, stream: &SessionStre
     }
 }
 
-fn exit_status(status: std::process::ExitStatus) -> ExitStatus {
+pub(crate) fn exit_status(status: std::process::ExitStatus) -> ExitStatus {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitStatus::Code(code),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use sandbox_wire::TOKEN;
 use tokio::sync::Notify;
 
+use crate::kept::Registry;
 use crate::machine::Machine;
 
 /// What commands need to know of the sandbox they run in.
@@ -25,6 +26,8 @@ pub struct Guest {
     /// The token of the wake call to wait for, and word that the link is to end for it.
     asleep: Mutex<Option<[u8; TOKEN]>>,
     pub(crate) falls_asleep: Notify,
+    /// Commands that outlive their clients.
+    pub(crate) kept: Registry,
 }
 
 impl std::fmt::Debug for Guest {
@@ -44,6 +47,7 @@ impl Guest {
             power_off: Notify::new(),
             asleep: Mutex::new(None),
             falls_asleep: Notify::new(),
+            kept: Registry::default(),
         }
     }
 

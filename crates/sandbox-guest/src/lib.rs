@@ -3,7 +3,7 @@
 //! ```text
 //! kernel ──► init (process 1): /dev /proc /sys, reaps orphans, cuts the power when the agent ends
 //!               └─► agent: virtio-serial port ──► yamux server ──► one session per stream
-//!                                                                   Boot · Exec · Dial · SetClock · Sleep · Shutdown
+//!                                                                   Boot · Exec · Attach · Dial · SetClock · Sleep · Shutdown
 //! ```
 //!
 //! Everything that touches the machine as a whole (mounting, killing all processes, the clock) sits behind
@@ -19,6 +19,7 @@ mod exec;
 mod framed;
 mod guest;
 pub mod init;
+mod kept;
 mod link;
 mod machine;
 mod port;

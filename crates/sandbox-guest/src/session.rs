@@ -7,7 +7,7 @@ use crate::console::say;
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
 use crate::stream::SessionStream;
-use crate::{boot, clock, dial, exec, shutdown, sleep};
+use crate::{boot, clock, dial, exec, kept, shutdown, sleep};
 
 /// One stream from its first frame to its end.
 pub async fn serve(stream: SessionStream, guest: Arc<Guest>) {
@@ -27,6 +27,9 @@ async fn answer(request: GuestRequest, frames: FrameReader, guest: &Arc<Guest>) 
     let reply = match request {
         GuestRequest::Boot(config) => boot::answer(*config, guest).await,
         GuestRequest::Exec(request) => return exec::answer(*request, frames, guest).await,
+        GuestRequest::ListSessions => return kept::list(frames, guest).await,
+        GuestRequest::Attach { session, size } => return kept::attach(session, size, frames, guest).await,
+        GuestRequest::EndSession { session } => kept::end(session, guest).await,
         GuestRequest::Dial { port } => return dial::answer(port, frames).await,
         GuestRequest::SetClock { unix_nanos } => clock::answer(unix_nanos, guest).await,
         GuestRequest::Sleep { token } => return sleep::answer(token, frames, guest).await,

@@ -14,7 +14,8 @@ use crate::mailbox::Sending;
 pub(crate) enum Letter {
     Sessions(u64, Result<Vec<Session>, ActivityError>),
     Sandbox(u64, Result<Look>),
-    Stopped(Result<Slept>),
+    /// How it was stopped, and how many commands without a terminal ended or slept with it.
+    Stopped(Result<Slept>, usize),
 }
 
 /// The sandbox as one look found it; `None` where there is none.
@@ -68,13 +69,16 @@ pub(crate) fn stopper(
     mut sending: Sending<Letter>,
 ) -> std::io::Result<()> {
     Builder::new().name("stopper".into()).stack_size(4 * STACK).spawn(move || {
+        // Only for the log: that they cannot be counted keeps nothing up.
+        let detached = runtime.sessions(&name).unwrap_or_default();
+        let detached = detached.iter().filter(|session| session.is_detached()).count();
         // What was decided was decided about this boot: another may have been started meanwhile.
         let stopped = match boot {
             boot if sleep => runtime.sleep(&name, boot.as_deref(), grace),
             Some(boot) => runtime.stop_boot(&name, &boot, grace).map(Slept::from),
             None => runtime.stop(&name, grace).map(Slept::from),
         };
-        sending.send(Letter::Stopped(stopped));
+        sending.send(Letter::Stopped(stopped, detached));
     })?;
     Ok(())
 }

@@ -3,12 +3,12 @@ use std::ffi::OsString;
 use sandbox_agents::{Launch, profile};
 use sandbox_model::{ExecSpec, ExecUser, TermSize};
 
-use crate::{Daemon, Up};
+use crate::{Daemon, Up, kept};
 
 /// The agent on a user's terminal, with the words after `--` unchanged.
 ///
 /// `daemon` is what [`crate::ensure_daemon`] returned; `tty` is the size of the user's terminal, `None`
-/// where there is none.
+/// where there is none. On a terminal, it outlives that, as the shell below does.
 pub fn agent_command(up: &Up, daemon: Option<&Daemon>, args: &[OsString], tty: Option<TermSize>) -> ExecSpec {
     let profile = profile(up.agent);
     let password = daemon.map_or("", |daemon| &daemon.password);
@@ -16,12 +16,15 @@ pub fn agent_command(up: &Up, daemon: Option<&Daemon>, args: &[OsString], tty: O
     let mut spec = exec_command(&up.guest_dir, &login(command.argv), false, tty);
     spec.env = profile.environment(false, up.emulated);
     spec.env.extend(command.env);
+    spec.keep = tty.map(|_| kept::agent(up, password, args));
     spec
 }
 
 /// A login shell, as `dev` or as root.
 pub fn shell_command(guest_dir: &str, root: bool, tty: Option<TermSize>) -> ExecSpec {
-    exec_command(guest_dir, &["bash".into(), "-l".into()], root, tty)
+    let mut spec = exec_command(guest_dir, &["bash".into(), "-l".into()], root, tty);
+    spec.keep = tty.map(|_| kept::shell(root));
+    spec
 }
 
 /// Any command, its words unchanged, with the environment of the image and the sandbox.

@@ -2,6 +2,8 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Keep;
+
 /// A terminal's size in character cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermSize {
@@ -31,6 +33,8 @@ pub struct ExecSpec {
     pub tty: Option<TermSize>,
     /// A detached command gets no input and outlives the session; its output goes nowhere.
     pub detach: bool,
+    /// A command on a terminal that goes on when its client leaves, where the runtime keeps sessions.
+    pub keep: Option<Keep>,
 }
 
 impl ExecSpec {
@@ -43,6 +47,7 @@ impl ExecSpec {
             user: ExecUser::Dev,
             tty: None,
             detach: false,
+            keep: None,
         }
     }
 }

@@ -7,6 +7,7 @@ mod destination;
 mod digest;
 mod duration;
 mod exec;
+mod kept;
 mod names;
 mod network;
 mod port;
@@ -22,6 +23,7 @@ pub use destination::{DESTINATION_FORMS, Destination, HOST_NAMES, InvalidDestina
 pub use digest::{Digest, InvalidDigest};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use exec::{ExecSpec, ExecUser, ExitStatus, TermSize};
+pub use kept::{Keep, KeptSession};
 pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
 pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
 pub use port::{InvalidPort, PortForward};

@@ -223,6 +223,7 @@ impl Runtime for MsbRuntime {
             live_resources: true,
             dial: true,
             sleep: false,
+            sessions: false,
             guest_root: true,
             workspace_quota: true,
         }

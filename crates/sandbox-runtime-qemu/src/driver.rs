@@ -4,7 +4,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_model::{
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+};
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
     SandboxInfo, SandboxList, Slept, StopOutcome,
@@ -100,6 +102,7 @@ impl Runtime for QemuRuntime {
             live_resources: false,
             dial: true,
             sleep: self.can_sleep(),
+            sessions: true,
             guest_root: true,
             workspace_quota: true,
         }
@@ -263,6 +266,23 @@ impl Runtime for QemuRuntime {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "run a command")?;
         exec::start(name, socket, spec)
+    }
+
+    fn sessions(&self, name: &SandboxName) -> Result<Vec<KeptSession>> {
+        let (files, _) = self.existing(name)?;
+        exec::sessions(name, client::connect(name, &files, &MachineRequest::Guest, "list its sessions")?)
+    }
+
+    fn attach(&self, name: &SandboxName, session: u32, size: TermSize) -> Result<ExecSession> {
+        let (files, _) = self.existing(name)?;
+        let socket = client::connect(name, &files, &MachineRequest::Guest, "attach to a session")?;
+        exec::attach(name, socket, session, size)
+    }
+
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+        let (files, _) = self.existing(name)?;
+        let socket = client::connect(name, &files, &MachineRequest::Guest, "end a session")?;
+        exec::end_session(name, socket, session)
     }
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {

@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox_model::{ExecSpec, ExecUser, GUEST_USER, GUEST_WORKSPACE, SandboxName, TermSize};
+use sandbox_model::{ExecSpec, ExecUser, GUEST_USER, GUEST_WORKSPACE, KeptSession, SandboxName, TermSize};
 use sandbox_runtime::{Connection, ExecEvent, ExecInput, ExecOutput, ExecSession, RuntimeError};
-use sandbox_wire::{ExecOutput as Frame, ExecRequest, FrameError, GuestReply, GuestRequest};
+use sandbox_wire::{ExecOutput as Frame, ExecRequest, FrameError, GuestReply, GuestRequest, GuestSessions};
 
 use crate::error::from_frame;
 
@@ -28,6 +28,7 @@ fn request(spec: &ExecSpec) -> ExecRequest {
         },
         tty: spec.tty,
         detach: spec.detach,
+        keep: spec.keep.clone(),
     }
 }
 
@@ -39,16 +40,52 @@ pub fn start(
 ) -> Result<ExecSession, RuntimeError> {
     sandbox_wire::write_message(&mut socket, &GuestRequest::Exec(Box::new(request(spec))))
         .map_err(from_frame)?;
+    begun(name, socket, spec.detach)
+}
+
+/// Joins a kept session on such a connection.
+pub fn attach(
+    name: &SandboxName,
+    mut socket: UnixStream,
+    session: u32,
+    size: TermSize,
+) -> Result<ExecSession, RuntimeError> {
+    sandbox_wire::write_message(&mut socket, &GuestRequest::Attach { session, size }).map_err(from_frame)?;
+    begun(name, socket, false).map_err(|error| match error {
+        RuntimeError::ExecFailed { .. } => RuntimeError::NoSuchSession { name: name.clone(), session },
+        other => other,
+    })
+}
+
+/// The kept sessions, asked on such a connection.
+pub fn sessions(name: &SandboxName, mut socket: UnixStream) -> Result<Vec<KeptSession>, RuntimeError> {
+    sandbox_wire::write_message(&mut socket, &GuestRequest::ListSessions).map_err(from_frame)?;
+    let GuestSessions(sessions) =
+        sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))?;
+    Ok(sessions)
+}
+
+/// Ends a kept session, on such a connection.
+pub fn end_session(name: &SandboxName, mut socket: UnixStream, session: u32) -> Result<(), RuntimeError> {
+    sandbox_wire::write_message(&mut socket, &GuestRequest::EndSession { session }).map_err(from_frame)?;
+    match sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))? {
+        GuestReply::Ok => Ok(()),
+        GuestReply::Failed(_) => Err(RuntimeError::NoSuchSession { name: name.clone(), session }),
+    }
+}
+
+/// The session of a stream on which a command was asked for.
+fn begun(name: &SandboxName, mut socket: UnixStream, detached: bool) -> Result<ExecSession, RuntimeError> {
     // Errors of the start are errors of this call: the first frame tells.
-    match read(name, &mut socket)? {
-        Frame::Started { .. } => {}
+    let session = match read(name, &mut socket)? {
+        Frame::Started { session, .. } => session,
         Frame::Failed { code, message } => return Err(RuntimeError::ExecFailed { code, message }),
         other => return Err(RuntimeError::other(format!("the guest answered out of turn: {other:?}"))),
-    }
+    };
     let writer = Arc::new(Mutex::new(socket.try_clone()?));
     let input = Input { name: name.clone(), writer };
-    let output = Output { name: name.clone(), socket, detached: spec.detach };
-    Ok(ExecSession { input: Box::new(input), output: Box::new(output) })
+    let output = Output { name: name.clone(), socket, detached };
+    Ok(ExecSession { session, input: Box::new(input), output: Box::new(output) })
 }
 
 fn lost(name: &SandboxName, error: FrameError) -> RuntimeError {

@@ -7,6 +7,8 @@ use sandbox_model::{ImageRef, SandboxName, Status};
 pub enum RuntimeError {
     #[error("there is no sandbox `{0}`")]
     NoSuchSandbox(SandboxName),
+    #[error("there is no session {session} in sandbox `{name}`")]
+    NoSuchSession { name: SandboxName, session: u32 },
     #[error("a sandbox `{0}` already exists")]
     Exists(SandboxName),
     #[error("sandbox `{name}` is {status}, which does not allow to {action}")]

@@ -15,7 +15,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_model::{
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+};
 
 pub use error::RuntimeError;
 pub use session::{Collected, Connection, ExecEvent, ExecInput, ExecOutput, ExecSession};
@@ -31,6 +33,9 @@ pub struct Capabilities {
     pub dial: bool,
     /// [`Runtime::sleep`] can save the memory of a sandbox whose spec allows it, and a start goes on from it.
     pub sleep: bool,
+    /// A command on a terminal can outlive its client: [`ExecSpec::keep`], [`Runtime::sessions`],
+    /// [`Runtime::attach`].
+    pub sessions: bool,
     /// A sandbox has a root of its own: its files, `/tmp`, users and process table are not the host's.
     /// Every real driver has this.
     pub guest_root: bool,
@@ -220,6 +225,27 @@ pub trait Runtime: Send + Sync {
 
     /// Runs a command in a running sandbox (or one that is starting: it waits).
     fn exec(&self, name: &SandboxName, spec: &ExecSpec) -> Result<ExecSession>;
+
+    /// The commands of a running sandbox that are kept, in the order of their begin, where
+    /// [`Capabilities::sessions`]. One that ended while nobody was attached is among them, until somebody
+    /// attaches or the sandbox stops; of many, the last few.
+    fn sessions(&self, _name: &SandboxName) -> Result<Vec<KeptSession>> {
+        Ok(Vec::new())
+    }
+
+    /// Joins a kept command. What it shows comes first, from the terminal's point of view: its screen as it
+    /// is, above it what was there before, within bounds; then whatever it writes. With several clients,
+    /// each gets everything, each may type, and the terminal is as large as the smallest of theirs. One that
+    /// reads too slowly is left behind, and gets the screen as it is then. One that has ended gives its last
+    /// screen and its end, and is forgotten. Dropping the session leaves the command as it is.
+    fn attach(&self, name: &SandboxName, session: u32, _size: TermSize) -> Result<ExecSession> {
+        Err(RuntimeError::NoSuchSession { name: name.clone(), session })
+    }
+
+    /// Hangs a kept command up, by force where it does not leave; forgets one that has ended.
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+        Err(RuntimeError::NoSuchSession { name: name.clone(), session })
+    }
 
     /// Connects to a TCP port on the guest's loopback, where [`Capabilities::dial`].
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>>;

@@ -44,7 +44,12 @@ pub trait ExecOutput: Send {
 /// The session of a detached command ends at once, with `Exited` and code 0, when the command runs.
 /// A command that could not be run is [`crate::RuntimeError::ExecFailed`], from `exec` itself or from the
 /// first `next`.
+///
+/// With [`sandbox_model::ExecSpec::keep`], where the runtime keeps sessions, dropping both halves leaves the
+/// command running.
 pub struct ExecSession {
+    /// The number of a command that is kept.
+    pub session: Option<u32>,
     pub input: Box<dyn ExecInput>,
     pub output: Box<dyn ExecOutput>,
 }

@@ -1,4 +1,4 @@
-use sandbox_model::{ExitStatus, TermSize};
+use sandbox_model::{ExitStatus, Keep, KeptSession, TermSize};
 use serde::{Deserialize, Serialize};
 
 /// The first frame on every stream to the guest program.
@@ -10,6 +10,14 @@ pub enum GuestRequest {
     /// its half of the stream open until the last output frame: a half that ends, like a reset, is a client
     /// that is gone, and hangs the command up. The end of the input is [`ExecInput::Eof`].
     Exec(Box<ExecRequest>),
+    /// The kept sessions, those that ended unseen included. One [`GuestSessions`].
+    ListSessions,
+    /// Join a kept session with a terminal of that size. Frames as for a command: first `Started`, then what
+    /// brings the terminal to what the session shows, then whatever it shows. A client that goes leaves the
+    /// session as it is.
+    Attach { session: u32, size: TermSize },
+    /// Hang a kept session up, or forget one that has ended. One [`GuestReply`].
+    EndSession { session: u32 },
     /// Connect to a TCP port on the guest's loopback. One [`GuestReply`]; after `Ok` the stream is raw.
     Dial { port: u16 },
     /// Set the clock, in nanoseconds since 1970. One [`GuestReply`].
@@ -64,6 +72,10 @@ pub enum GuestReply {
     /// What failed, as a sentence for people.
     Failed(String),
 }
+
+/// The answer to [`GuestRequest::ListSessions`], in the order of their begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestSessions(pub Vec<KeptSession>);
 
 /// What the guest program needs to become this sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -120,6 +132,8 @@ pub struct ExecRequest {
     pub user: String,
     pub tty: Option<TermSize>,
     pub detach: bool,
+    /// The guest program keeps it, and its terminal, when the client goes. Only with `tty`.
+    pub keep: Option<Keep>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +151,8 @@ pub enum ExecOutput {
     /// The command runs. For a detached one this is the last frame.
     Started {
         pid: u32,
+        /// The number of a session that is kept.
+        session: Option<u32>,
     },
     /// Also everything a terminal shows.
     Stdout(#[serde(with = "serde_bytes")] Vec<u8>),

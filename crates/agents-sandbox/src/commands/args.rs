@@ -171,6 +171,11 @@ pub struct PrepareArgs {
 }
 
 impl AgentArg {
+    /// A command line that means the same sandbox.
+    pub fn after(&self, command: &str) -> String {
+        self.agent.map_or_else(|| command.into(), |agent| format!("{command} --agent {agent}"))
+    }
+
     /// As the layer above all settings.
     pub fn flags(&self) -> Flags {
         Flags { agent: self.agent.map(|agent| agent.to_string()), ..Flags::default() }

@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::args::{AgentArg, PrepareArgs};
+use super::attend::{self, What};
 use super::{CommandResult, prepare};
 use crate::app::App;
 use crate::approval::{self, Purpose};
@@ -79,7 +80,15 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
     let words: Vec<(String, String)> = env;
     command.env.extend(words);
-    prepare::attach(&context, &request, &up, &command, streams, interruptible)
+    attend::attend(
+        &context,
+        &request,
+        &up,
+        &What::Begin(&command),
+        streams,
+        "agents-sandbox exec",
+        interruptible,
+    )
 }
 
 /// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.

@@ -3,6 +3,7 @@
 
 mod approve;
 pub mod args;
+mod attend;
 mod build;
 mod completion;
 mod config;
@@ -27,6 +28,7 @@ mod run;
 mod runtime;
 mod sandbox;
 mod serve;
+mod session;
 mod shell;
 mod stop;
 mod storage;
@@ -89,6 +91,8 @@ pub enum Command {
     Prune(prune::PruneArgs),
     Df(storage::DfArgs),
     #[command(subcommand)]
+    Session(session::SessionCommand),
+    #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -128,6 +132,7 @@ pub fn dispatch(app: &App, command: &Command) -> CommandResult {
         Command::Build(args) => build::run(app, args),
         Command::Prune(args) => prune::run(app, &args.options, Kinds::ALL),
         Command::Df(args) => storage::df(app, args),
+        Command::Session(command) => session::run(app, command),
         Command::Worktree(command) => worktree::run(app, command),
         Command::Sandbox(command) => sandbox::run(app, command),
         Command::Image(command) => image::run(app, command),

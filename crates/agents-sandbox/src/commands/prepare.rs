@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use sandbox_lifecycle::prune::{AutoPrune, auto_prune};
 use sandbox_lifecycle::{Context, Extent, LifecycleError, Stage, Target, Up, UpRequest, rehearse};
-use sandbox_model::{ExecSpec, NetworkPolicy};
-use sandbox_runtime::ExecSession;
+use sandbox_model::NetworkPolicy;
 
 use super::CommandResult;
 use crate::app::App;
@@ -92,37 +91,6 @@ pub fn interruptible(context: &Context<'_>, target: Target) -> Result<Interrupti
     let give_up = move || drop(sandbox_lifecycle::abandon(&layout, runtime.as_ref(), &target));
     terminal::interruptible(give_up)
         .map_err(|error| CommandError::new(format!("signals cannot be watched: {error}")))
-}
-
-/// Runs the command on the user's terminal or pipes; its exit code becomes ours. From here on signals are
-/// the command's.
-pub fn attach(
-    context: &Context<'_>,
-    request: &UpRequest,
-    up: &Up,
-    command: &ExecSpec,
-    streams: Streams,
-    interruptible: Interruptible,
-) -> CommandResult {
-    let session: ExecSession = context.runtime.exec(&up.name, command)?;
-    drop(interruptible);
-    let ended = attach_terminal(session, streams)?;
-    // Whoever sent a signal does not want to wait, and the next command does it.
-    if matches!(ended, Ended::Exited(_) | Ended::Detached)
-        && let Err(error) = sandbox_lifecycle::rewrite_worktree_pointers(context, &request.project, up)
-    {
-        context.reporter.verbose(&error.to_string());
-    }
-    match ended {
-        Ended::Exited(status) => Ok(Exit::from_shell_code(status.shell_code())),
-        Ended::Signal(signal) => Ok(Exit::from_signal(u8::try_from(signal).unwrap_or(u8::MAX))),
-        Ended::Detached => {
-            context.reporter.info("detached; what the agent is at goes on in the sandbox");
-            Ok(Exit::SUCCESS)
-        }
-        Ended::ReaderGone => Ok(Exit::from_signal(13)),
-        Ended::Lost(error) => Err(error.into()),
-    }
 }
 
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.

@@ -8,7 +8,7 @@ use sandbox_config::Flags;
 use sandbox_lifecycle::{AgentProfile, Stage, WorktreeWish, profile};
 
 use super::args::PrepareArgs;
-use super::{CommandResult, network, prepare, serve};
+use super::{CommandResult, attend, network, prepare, serve};
 use crate::agent_version;
 use crate::app::App;
 use crate::approval;
@@ -41,9 +41,10 @@ Examples:
   agents-sandbox run -w fix-login:main          a worktree of its own; the checkout stays as it is
   agents-sandbox run --serve-only               an address for the agent's desktop or another client
   agents-sandbox run --keep 2h                  stay up that long, for what runs inside
+  agents-sandbox run --new                      another beside the one that you left
   agents-sandbox run --dry-run                  say what would be done
 
-Ctrl-] leaves an agent that has a server (opencode, opencode2); its work goes on.")]
+Ctrl-] leaves an agent, and so does closing the window: it goes on, and the next `run` is back in it.")]
 pub struct RunArgs {
     /// Words for the agent, passed on as they are; put what starts with a dash after `--`
     #[arg(value_name = "AGENT_ARG", num_args = 0..)]
@@ -55,6 +56,10 @@ pub struct RunArgs {
     /// Work in a git worktree inside the sandbox, made from BASE if it is new
     #[arg(long, short = 'w', value_name = "NAME[:BASE]")]
     pub worktree: Option<WorktreeWish>,
+
+    /// Begin another, also where one waits that nobody is attached to
+    #[arg(long)]
+    pub new: bool,
 
     /// Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
     #[arg(long, short = 's')]
@@ -92,7 +97,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     agent_version::offer(&context, &meant, &mut request)?;
     let first = prepare::introduce(app, &context, &request)?;
     let mut up = sandbox_lifecycle::up(&context, &request)?;
-    // The work of a server goes on without its client; any other agent ends with its terminal.
+    // The work of a server goes on without its client, also where a client is not kept.
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
     agent_version::ask(&context, &meant, &up);
     Stage::Provisioning.run(&app.console, || prepare::provision(&context, &request, &up, streams))?;
@@ -119,8 +124,13 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     }
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
+    if let Some(daemon) = &daemon {
+        sandbox_lifecycle::end_lost_clients(&context, &up.name, daemon)?;
+    }
+    let again = args.prepare.agent.after("agents-sandbox run");
+    let what = attend::choose(&context, &up, &command, args.new, &again)?;
     let exit = Stage::Agent
-        .run(&app.console, || prepare::attach(&context, &request, &up, &command, streams, interruptible));
+        .run(&app.console, || attend::attend(&context, &request, &up, &what, streams, &again, interruptible));
     if first {
         network::summary(app, &context, &up.name);
     }

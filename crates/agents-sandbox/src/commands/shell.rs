@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::args::PrepareArgs;
-use super::{CommandResult, prepare};
+use super::{CommandResult, attend, prepare};
 use crate::agent_version;
 use crate::app::App;
 use crate::approval;
@@ -17,12 +17,19 @@ use crate::terminal::terminal_size;
     after_help = "\
 Examples:
   agents-sandbox shell                 a shell where you are, as the agent's user
-  agents-sandbox shell --root          the same as root: install something, look at a log"
+  agents-sandbox shell --root          the same as root: install something, look at a log
+  agents-sandbox shell --new           another one beside the one that you left
+
+Ctrl-] leaves a shell, and so does closing the window: it goes on, and the next `shell` is back in it."
 )]
 pub struct ShellArgs {
     /// As root instead of the agent's user
     #[arg(long)]
     pub root: bool,
+
+    /// Begin another shell, also where one waits that nobody is attached to
+    #[arg(long)]
+    pub new: bool,
 
     #[command(flatten)]
     pub prepare: PrepareArgs,
@@ -46,5 +53,8 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     prepare::provision(&context, &request, &up, streams)?;
     let tty = streams.tty.then(terminal_size).flatten();
     let command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
-    prepare::attach(&context, &request, &up, &command, streams, interruptible)
+    let again = if args.root { "agents-sandbox shell --root" } else { "agents-sandbox shell" };
+    let again = args.prepare.agent.after(again);
+    let what = attend::choose(&context, &up, &command, args.new, &again)?;
+    attend::attend(&context, &request, &up, &what, streams, &again, interruptible)
 }

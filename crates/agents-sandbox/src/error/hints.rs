@@ -162,6 +162,9 @@ impl From<RuntimeError> for CommandError {
         let new = Self::from_chain(&error);
         match error {
             RuntimeError::NoSuchSandbox(_) => new.hint(LIST),
+            RuntimeError::NoSuchSession { .. } => {
+                new.hint("`agents-sandbox session list` shows which there are")
+            }
             RuntimeError::Exists(name) => {
                 new.hint(format!("`agents-sandbox sandbox remove {name}` removes it; its home volume stays"))
             }

@@ -45,7 +45,7 @@ pub enum Ended {
 /// Connects the command to the user until one of them ends. Whatever happens, the terminal is as it was
 /// before when this returns; the command is hung up unless it has exited.
 pub fn attach(session: ExecSession, streams: Streams) -> Result<Ended, RuntimeError> {
-    let ExecSession { mut input, output } = session;
+    let ExecSession { mut input, output, .. } = session;
     let (events, ended) = channel();
     let control = forward(input.try_clone()?)?;
     let listening = listen(streams.tty, control.clone(), events.clone())?;

@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_model::{
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+};
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
     SandboxInfo, SandboxList, Slept, StopOutcome,
@@ -113,6 +115,7 @@ impl Runtime for Routed {
             live_resources: all().all(|one| one.live_resources),
             dial: all().all(|one| one.dial),
             sleep: all().all(|one| one.sleep),
+            sessions: all().all(|one| one.sessions),
             guest_root: all().all(|one| one.guest_root),
             workspace_quota: all().all(|one| one.workspace_quota),
         }
@@ -243,6 +246,18 @@ impl Runtime for Routed {
 
     fn exec(&self, name: &SandboxName, spec: &ExecSpec) -> Result<ExecSession> {
         self.of(name)?.exec(name, spec)
+    }
+
+    fn sessions(&self, name: &SandboxName) -> Result<Vec<KeptSession>> {
+        self.of(name)?.sessions(name)
+    }
+
+    fn attach(&self, name: &SandboxName, session: u32, size: TermSize) -> Result<ExecSession> {
+        self.of(name)?.attach(name, session, size)
+    }
+
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+        self.of(name)?.end_session(name, session)
     }
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {

@@ -27,7 +27,6 @@ enum Sink {
 }
 
 /// What a client tells its command.
-#[derive(Debug)]
 pub struct Input {
     sink: Sink,
     terminal: Option<Arc<Terminal>>,
@@ -35,7 +34,11 @@ pub struct Input {
     waiting: VecDeque<u8>,
     ended: bool,
     after_newline: bool,
+    /// Sees each frame first, and gives back what is left to do.
+    filter: Option<Filter>,
 }
+
+type Filter = Box<dyn FnMut(ExecInput) -> Option<ExecInput> + Send>;
 
 impl Input {
     pub fn new(process: &mut Process) -> Self {
@@ -51,6 +54,25 @@ impl Input {
             waiting: VecDeque::new(),
             ended: false,
             after_newline: true,
+            filter: None,
+        }
+    }
+
+    /// One of several clients of a terminal, each with its own; `group` leads the session on it. `filter`
+    /// sees each frame first, and gives back what is left to do.
+    pub fn shared(
+        terminal: Arc<Terminal>,
+        group: Pid,
+        filter: impl FnMut(ExecInput) -> Option<ExecInput> + Send + 'static,
+    ) -> Self {
+        Self {
+            sink: Sink::Terminal(Arc::clone(&terminal)),
+            terminal: Some(terminal),
+            group,
+            waiting: VecDeque::new(),
+            ended: false,
+            after_newline: true,
+            filter: Some(Box::new(filter)),
         }
     }
 
@@ -75,6 +97,11 @@ impl Input {
     }
 
     fn take(&mut self, frame: ExecInput) {
+        let frame = match &mut self.filter {
+            Some(filter) => filter(frame),
+            None => Some(frame),
+        };
+        let Some(frame) = frame else { return };
         match frame {
             ExecInput::Stdin(bytes) => self.queue(&bytes),
             ExecInput::Eof => self.end(),

@@ -36,28 +36,48 @@ async fn pump(
     mut source: impl AsyncRead + Unpin,
     frame: impl Fn(Vec<u8>) -> ExecOutput,
     writer: &Writer,
-    mut exited: watch::Receiver<bool>,
+    exited: watch::Receiver<bool>,
 ) -> Result<(), FrameError> {
     let mut buffer = vec![0; PIECE];
-    let mut after_exit: Option<(Instant, usize)> = None;
-    loop {
-        let length = tokio::select! {
-            biased;
-            length = source.read(&mut buffer) => length?,
-            () = silence_after_exit(&mut exited) => return Ok(()),
-        };
-        if length == 0 {
-            return Ok(());
-        }
+    let mut rest = Rest::new(exited);
+    while let length @ 1.. = rest.read(&mut source, &mut buffer).await? {
         // The lock is let go between frames, so both streams of a command get their turn.
         send(&mut *writer.lock().await, &frame(buffer[..length].to_vec())).await?;
-        if *exited.borrow() {
-            let (since, sent) = after_exit.get_or_insert_with(|| (Instant::now(), 0));
-            *sent += length;
-            if *sent >= PIPE_CAPACITY && since.elapsed() >= CHATTER {
-                return Ok(());
-            }
+    }
+    Ok(())
+}
+
+/// Knows when the output of a command is at its end.
+#[derive(Debug)]
+pub struct Rest {
+    exited: watch::Receiver<bool>,
+    after_exit: Option<(Instant, usize)>,
+}
+
+impl Rest {
+    /// `exited` becomes true when the command has ended.
+    pub const fn new(exited: watch::Receiver<bool>) -> Self {
+        Self { exited, after_exit: None }
+    }
+
+    /// The next piece; 0 when the output has ended, or when the command has and the rest is not its own.
+    pub async fn read(
+        &mut self,
+        source: &mut (impl AsyncRead + Unpin),
+        buffer: &mut [u8],
+    ) -> std::io::Result<usize> {
+        if self.after_exit.is_some_and(|(since, sent)| sent >= PIPE_CAPACITY && since.elapsed() >= CHATTER) {
+            return Ok(0);
         }
+        let length = tokio::select! {
+            biased;
+            length = source.read(buffer) => length?,
+            () = silence_after_exit(&mut self.exited) => return Ok(0),
+        };
+        if *self.exited.borrow() {
+            self.after_exit.get_or_insert_with(|| (Instant::now(), 0)).1 += length;
+        }
+        Ok(length)
     }
 }
 

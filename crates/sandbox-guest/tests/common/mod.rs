@@ -11,9 +11,9 @@ use std::time::Duration;
 use futures::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use nix::unistd::{User, geteuid};
 use sandbox_guest::{BootError, Guest, LinkEnd, Machine, Settings, Steps, link_config, serve};
-use sandbox_model::{ExitStatus, TermSize};
+use sandbox_model::{ExitStatus, KeptSession, TermSize};
 use sandbox_wire::{
-    BootConfig, ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest, decode, encode,
+    BootConfig, ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest, GuestSessions, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,6 +78,7 @@ pub struct Host {
     open: mpsc::UnboundedSender<oneshot::Sender<Stream>>,
     pub served: JoinHandle<LinkEnd>,
     pub machine: Arc<FakeMachine>,
+    pub guest: Arc<Guest>,
 }
 
 impl Host {
@@ -92,9 +93,7 @@ impl Host {
         if let Some(env) = env {
             guest.booted(Settings { env, user: me() });
         }
-        let (near, far) = UnixStream::pair().unwrap();
-        let served = tokio::spawn(serve(far.compat(), guest));
-        Self { open: drive(near), served, machine }
+        Self::again(&guest, &machine)
     }
 
     pub async fn open(&self) -> Stream {
@@ -110,10 +109,34 @@ impl Host {
     }
 
     pub async fn exec(&self, request: ExecRequest) -> Exec {
+        self.begin(&GuestRequest::Exec(Box::new(request))).await
+    }
+
+    /// Joins a kept session.
+    pub async fn attach(&self, session: u32, size: TermSize) -> Exec {
+        self.begin(&GuestRequest::Attach { session, size }).await
+    }
+
+    async fn begin(&self, request: &GuestRequest) -> Exec {
         let (from, to) = self.open().await.split();
         let mut exec = Exec { from, to: To(to) };
-        exec.to.send(&GuestRequest::Exec(Box::new(request))).await;
+        exec.to.send(request).await;
         exec
+    }
+
+    /// The kept sessions.
+    pub async fn sessions(&self) -> Vec<KeptSession> {
+        let mut stream = self.open().await;
+        stream.write_all(&encode(&GuestRequest::ListSessions).unwrap()).await.unwrap();
+        let GuestSessions(sessions) = receive(&mut stream).await.expect("a list");
+        sessions
+    }
+
+    /// Another link to the same guest: what a host has after a sleep.
+    pub fn again(guest: &Arc<Guest>, machine: &Arc<FakeMachine>) -> Self {
+        let (near, far) = UnixStream::pair().unwrap();
+        let served = tokio::spawn(serve(far.compat(), Arc::clone(guest)));
+        Self { open: drive(near), served, machine: Arc::clone(machine), guest: Arc::clone(guest) }
     }
 
     /// Cuts the link, and gives how the guest took it.
@@ -208,7 +231,7 @@ impl Exec {
 
     pub async fn started(&mut self) -> u32 {
         match self.next().await {
-            Some(ExecOutput::Started { pid }) => pid,
+            Some(ExecOutput::Started { pid, .. }) => pid,
             other => panic!("not started: {other:?}"),
         }
     }
@@ -256,6 +279,7 @@ pub fn command(argv: &[&str]) -> ExecRequest {
         user: me(),
         tty: None,
         detach: false,
+        keep: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     ActivityError, AgentView, Decision, Ended, Instant, Keeper, KeeperError, KeeperStatus, Letter, Look,
-    Phase, Session, Status, seconds, sessions_hold,
+    Phase, Session, Status, StopOutcome, seconds, sessions_hold,
 };
 
 impl Keeper {
@@ -36,13 +36,17 @@ impl Keeper {
         match letter {
             Letter::Sessions(round, answer) => self.read_sessions(round, answer),
             Letter::Sandbox(round, look) => return Ok(self.read_look(round, look)),
-            Letter::Stopped(Ok(slept)) => {
+            Letter::Stopped(Ok(slept), detached) => {
                 if let Some(reason) = slept.why_not {
                     self.journal.write(&format!("its memory is not saved: {reason}"));
                 }
+                if detached > 0 {
+                    let what = if slept.outcome == StopOutcome::Asleep { "sleep" } else { "ended" };
+                    self.journal.write(&format!("{what} with it: {detached} without a terminal"));
+                }
                 return Ok(Some(Ended::Stopped(slept.outcome)));
             }
-            Letter::Stopped(Err(source)) => {
+            Letter::Stopped(Err(source), _) => {
                 return Err(KeeperError::Stop { name: self.config.sandbox.clone(), source });
             }
         }

@@ -134,7 +134,8 @@ impl Edit<'_> {
 
     /// A login shell in the new home. The old home's files are at [`GUEST_OLD_HOME`].
     pub fn shell(&self, tty: Option<TermSize>) -> ExecSpec {
-        shell_command(GUEST_HOME, false, tty)
+        // It ends with the sandbox, which is there for it alone.
+        ExecSpec { keep: None, ..shell_command(GUEST_HOME, false, tty) }
     }
 
     /// Ends the sandbox, checks the new volume and makes it the current home.

@@ -17,6 +17,7 @@ mod life;
 mod network;
 mod records;
 mod sandbox;
+mod sessions;
 mod shared_folder;
 mod sleep;
 mod terminal;
@@ -102,6 +103,8 @@ pub enum Power {
     GuestRoot,
     WorkspaceQuota,
     Sleep,
+    Sessions,
+    SleepingSessions,
     BreakableRecords,
 }
 
@@ -113,6 +116,8 @@ impl Power {
             Self::GuestRoot => capabilities.guest_root,
             Self::WorkspaceQuota => capabilities.workspace_quota,
             Self::Sleep => capabilities.sleep,
+            Self::Sessions => capabilities.sessions,
+            Self::SleepingSessions => capabilities.sleep && capabilities.sessions,
             Self::BreakableRecords => harness.can_break_records(),
         }
     }
@@ -160,6 +165,7 @@ pub fn all_cases() -> Vec<Case> {
         exec::CASES,
         input::CASES,
         terminal::CASES,
+        sessions::CASES,
         shared_folder::CASES,
         files::CASES,
         network::CASES,

@@ -99,6 +99,7 @@ impl Runtime for FakeRuntime {
             live_resources: true,
             dial: true,
             sleep: true,
+            sessions: false,
             guest_root: false,
             workspace_quota: false,
         }

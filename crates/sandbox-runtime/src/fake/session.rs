@@ -229,6 +229,7 @@ fn session(
 ) -> ExecSession {
     let handles = Arc::new(handles);
     ExecSession {
+        session: None,
         input: Box::new(Input(handles.clone())),
         output: Box::new(Output { name: name.clone(), handles, machine, streams }),
     }
@@ -291,5 +292,5 @@ pub(super) fn detached() -> ExecSession {
         }
     }
 
-    ExecSession { input: Box::new(Nothing), output: Box::new(Nothing) }
+    ExecSession { session: None, input: Box::new(Nothing), output: Box::new(Nothing) }
 }

@@ -1,0 +1,39 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{ExitStatus, TermSize};
+
+/// What a command is remembered by that outlives its terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// What it is to whoever asks for it again: `shell`, `agent`. A word of the program's.
+    pub kind: String,
+    /// Two of a kind with the same key are as good as each other. A word of the program's.
+    pub key: String,
+    /// For people: what was typed, or the like.
+    pub title: String,
+}
+
+/// A command on a terminal that the guest keeps: it goes on without anyone attached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptSession {
+    /// From 1 on, in the order of their begin; never given twice in one boot.
+    pub id: u32,
+    pub keep: Keep,
+    /// Where it began, in the guest.
+    pub cwd: String,
+    pub user: String,
+    /// When it began, in seconds since 1970, by the guest's clock.
+    pub created: i64,
+    pub size: TermSize,
+    /// Terminals attached now.
+    pub clients: u32,
+    /// It has ended, and nobody was attached to see it.
+    pub ended: Option<ExitStatus>,
+}
+
+impl KeptSession {
+    /// It runs, and nobody is attached.
+    pub const fn is_detached(&self) -> bool {
+        self.clients == 0 && self.ended.is_none()
+    }
+}
