@@ -16,10 +16,13 @@ const CHORES: &str = "\
 chores:
   check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
   bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
-  bench wake [RUNS]  time sleeping and waking, with opencode's server running (10 runs)
+  bench wake [RUNS [COLD]]  time sleeping and waking with opencode, and the same booted (10 runs, 3)
   sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
   lab [CASE…]        the runtime contract and the program on real microsandbox, inside emulated machines";
+
+/// Each of these boots the machine, which takes half a minute emulated.
+const COLD_ROUNDS: usize = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,10 +35,14 @@ fn main() -> ExitCode {
             Ok(runs @ 1..) => bench_boot::run(runs),
             _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
         },
-        ["bench", "wake"] => bench_wake::run(10),
+        ["bench", "wake"] => bench_wake::run(10, COLD_ROUNDS),
         ["bench", "wake", runs] => match runs.parse() {
-            Ok(runs @ 1..) => bench_wake::run(runs),
+            Ok(runs @ 1..) => bench_wake::run(runs, COLD_ROUNDS),
             _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
+        },
+        ["bench", "wake", runs, cold] => match (runs.parse(), cold.parse()) {
+            (Ok(runs @ 1..), Ok(cold)) => bench_wake::run(runs, cold),
+            _ => Err(format!("`{runs} {cold}` are not two numbers of runs; write for example 10 3")),
         },
         ["sleep-cycles"] => sleep_cycles::run(200),
         ["sleep-cycles", cycles] => match cycles.parse() {

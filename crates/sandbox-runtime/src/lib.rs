@@ -133,6 +133,11 @@ pub trait Runtime: Send + Sync {
 
     fn capabilities(&self) -> Capabilities;
 
+    /// What the driver that has this sandbox can do, where several are behind one.
+    fn capabilities_for(&self, _name: &SandboxName) -> Result<Capabilities> {
+        Ok(self.capabilities())
+    }
+
     /// Whether there is a sandbox of that name, be its record readable or not.
     fn has(&self, name: &SandboxName) -> Result<bool> {
         match self.inspect(name) {

@@ -112,7 +112,7 @@ pub fn attend(
 /// Whether what runs in the sandbox goes on after its next stop.
 fn sleeps(context: &Context<'_>, up: &Up) -> Result<bool, CommandError> {
     let may = context.runtime.inspect(&up.name)?.is_some_and(|info| info.spec.sleep);
-    Ok(may && context.runtime.capabilities().sleep)
+    Ok(may && context.runtime.capabilities_for(&up.name)?.sleep)
 }
 
 /// Waits until a sandbox that went away has come to rest; whether its memory is saved.

@@ -121,6 +121,10 @@ impl Runtime for Routed {
         }
     }
 
+    fn capabilities_for(&self, name: &SandboxName) -> Result<Capabilities> {
+        self.of(name)?.capabilities_for(name)
+    }
+
     fn has(&self, name: &SandboxName) -> Result<bool> {
         Ok(self.holder(name)?.is_some())
     }

@@ -203,6 +203,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── --dns <LIST>                               Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
     ├── -p, --publish <[BIND:]HOST:GUEST>          Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
     ├── -w, --worktree <NAME[:BASE]>               Work in a git worktree inside the sandbox, made from BASE if it is new
+    ├── --new                                      Begin another, also where one waits that nobody is attached to
     ├── -s, --serve-only                           Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C
     ├── --notify[=<MODE>]                          Tell me when the agent waits for me, is done, or has failed, until I leave
     ├── run                                        Run the agent on the project in this folder (the default command) (also: sandbox run)
@@ -215,6 +216,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── build                                      Build the image of the project's sandbox (also: image build)
     ├── prune                                      Remove sandboxes that were not used for long, with their homes and images
     ├── df                                         Show what everything takes on disk, and what `prune` would free (also: storage df)
+    ├── session                                    Agents and shells that outlive their terminal (alias: sessions)
     ├── worktree                                   Everything that works on git worktrees inside the sandbox
     ├── sandbox                                    Everything that works on sandboxes (alias: sb)
     ├── image                                      Everything that works on images (alias: img)

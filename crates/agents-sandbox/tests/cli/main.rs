@@ -21,6 +21,7 @@ mod page;
 mod prune;
 mod questions;
 mod serve;
+mod sessions;
 mod steps;
 mod storage;
 mod terminal;

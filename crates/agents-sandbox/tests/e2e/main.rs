@@ -12,6 +12,7 @@ mod ordinary;
 mod provider;
 mod registry;
 mod screen;
+mod sessions;
 mod stand_in;
 mod worktrees;
 mod world;

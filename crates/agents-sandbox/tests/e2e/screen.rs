@@ -34,6 +34,11 @@ impl Screen {
         self.tmux(&["capture-pane", "-p"])
     }
 
+    /// What is seen, and what has scrolled away above it.
+    pub fn history(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-S", "-"])
+    }
+
     /// Types a line, and Enter once it is to be seen.
     pub fn say(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
