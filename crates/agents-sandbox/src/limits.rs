@@ -55,6 +55,14 @@ pub fn check(settings: &Settings, host: Host) -> Result<(), CommandError> {
         let problem = format!("{} is more than the {} of this computer", memory.value, host.memory.human());
         return Err(refused("memory", &problem, &form, &memory.origin));
     }
+    let tmp = &settings.tmp_size;
+    if tmp.value > memory.value && tmp.origin != Origin::Default {
+        let problem = format!(
+            "{} is more than the {} of memory that the sandbox has, and /tmp is memory",
+            tmp.value, memory.value
+        );
+        return Err(refused("tmp-size", &problem, &format!("at most {}", memory.value), &tmp.origin));
+    }
     if let Some(size) = settings.disk_size.value {
         let form = format!("{LEAST_DISK} to {MOST_DISK}, such as 16G");
         let problem = if size < LEAST_DISK {
@@ -117,6 +125,23 @@ mod tests {
         ] {
             assert_eq!(with(|s| s.disk_size = flag(Some(size))).err().as_deref(), problem);
         }
+    }
+
+    #[test]
+    fn a_tmp_that_no_memory_could_hold_is_refused_where_it_was_asked_for() {
+        let sized = |memory, tmp: Option<ByteSize>| {
+            with(|s| {
+                s.memory = flag(memory);
+                if let Some(size) = tmp {
+                    s.tmp_size = flag(size);
+                }
+            })
+        };
+        let problem = "tmp-size: 3G is more than the 2G of memory that the sandbox has, and /tmp is memory";
+        assert_eq!(sized(ByteSize::gib(2), Some(ByteSize::gib(3))).err().as_deref(), Some(problem));
+        assert!(sized(ByteSize::gib(2), Some(ByteSize::gib(2))).is_ok());
+        // What is built in is only a limit, which a small machine never comes to.
+        assert!(sized(ByteSize::mib(512), None).is_ok());
     }
 
     #[test]

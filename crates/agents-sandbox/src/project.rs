@@ -1,6 +1,7 @@
 //! Which project and which sandbox a command means.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use sandbox_lifecycle::{Context, Project, Target, UpRequest};
@@ -10,8 +11,7 @@ use crate::error::CommandError;
 
 /// The checkout around the folder where the command was typed.
 pub fn discover() -> Result<Project, CommandError> {
-    let cwd = std::env::current_dir()
-        .map_err(|error| CommandError::new(format!("the current folder cannot be told: {error}")))?;
+    let cwd = std::env::current_dir().map_err(|error| gone(&error))?;
     let checkout = sandbox_checkout::discover(&cwd)?;
     Ok(Project {
         checkout: checkout.checkout_slug,
@@ -30,6 +30,27 @@ pub fn repository_outside(request: &UpRequest) -> Option<PathBuf> {
         common.strip_prefix(&mount.source).is_ok_and(|below| Path::new(&mount.target).join(below) == common)
     });
     (!common.starts_with(&request.project.root) && !mounted).then_some(common)
+}
+
+fn gone(error: &std::io::Error) -> CommandError {
+    if error.kind() == ErrorKind::NotFound {
+        return CommandError::new("the current folder was removed")
+            .hint("`cd` to the project's folder; where it was made again, `cd \"$PWD\"` is enough");
+    }
+    CommandError::new(format!("the current folder cannot be told: {error}"))
+}
+
+/// The project's folder of settings is a folder of its own, or is not there. A link would let whoever works
+/// in the sandbox choose any folder of this computer.
+pub fn check_settings_folder(dir: &Path) -> Result<(), CommandError> {
+    let problem = match fs_err::symlink_metadata(dir) {
+        Err(_) => return Ok(()),
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.is_symlink() => "a link",
+        Ok(_) => "a file",
+    };
+    Err(CommandError::new(format!("{} is {problem}, and must be a folder", dir.display()))
+        .hint("the project's settings are the file `config.yaml` in it, and its Dockerfile another"))
 }
 
 /// The checkout and agent of a sandbox that was made earlier, by its labels; by its name where the record

@@ -50,6 +50,9 @@ impl Meant {
 
     fn resolve_with(app: &App, flags: Flags, with_project: bool) -> Result<Self, CommandError> {
         let project = project::discover()?;
+        if with_project {
+            project::check_settings_folder(&project.config_dir)?;
+        }
         let layout = App::layout()?;
         let inputs = Inputs {
             config_dir: layout.config,

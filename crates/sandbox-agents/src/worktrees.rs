@@ -17,7 +17,8 @@ pub struct Worktree {
 }
 
 impl Worktree {
-    fn new(directory: String) -> Self {
+    /// By its folder in the guest.
+    pub fn new(directory: String) -> Self {
         let name = directory.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_string();
         Self { name, directory }
     }

@@ -9,12 +9,14 @@ mod find;
 mod git_dir;
 mod identity;
 mod read;
+mod worktrees;
 
 use std::path::{Path, PathBuf};
 
 use sandbox_model::{CheckoutSlug, RepoSlug};
 
 pub use error::CheckoutError;
+pub use worktrees::linked_worktrees;
 
 /// The folder beside a checkout's own files that holds the project's settings.
 pub const PROJECT_DIR: &str = ".agents-sandbox";

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::ConfigError;
-use crate::file::{FILE_NAMES, settings_file};
+use crate::file::{FILE_NAMES, Whose, settings_file};
 use crate::tree::{Node, Pair, Tree};
 use crate::{json, yaml};
 
@@ -29,7 +29,8 @@ pub enum EditError {
 
 /// Adds `item` to the list `section.key` of the settings file in `folder`; a folder without one gets one.
 pub fn add_to_list(folder: &Path, section: &str, key: &str, item: &str) -> Result<Edit, EditError> {
-    let (path, text) = settings_file(folder)?.unwrap_or_else(|| (folder.join(FILE_NAMES[0]), String::new()));
+    let (path, text) =
+        settings_file(folder, Whose::User)?.unwrap_or_else(|| (folder.join(FILE_NAMES[0]), String::new()));
     let format = if path.extension().is_some_and(|it| it == "yaml" || it == "yml") {
         Format::Yaml
     } else {

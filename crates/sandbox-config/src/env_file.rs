@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::error::{ConfigError, FileError, Refusal};
-use crate::file::read;
+use crate::file::{Whose, read_of};
 
 /// The variables that are set in the guest, from the files named `env`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,16 +24,19 @@ impl EnvFiles {
 
 /// Reads `env` in both folders; a missing file is an empty one.
 pub fn env_files(config_dir: &Path, project_dir: Option<&Path>) -> Result<EnvFiles, ConfigError> {
-    let read = |folder: Option<&Path>| {
-        folder.map_or_else(|| Ok(BTreeMap::new()), |folder| env_file(&folder.join("env")))
-    };
-    Ok(EnvFiles { user: read(Some(config_dir))?, project: read(project_dir)? })
+    let read = |folder: &Path, whose| env_file_of(&folder.join("env"), whose);
+    let project = project_dir.map(|folder| read(folder, Whose::Project)).transpose()?.unwrap_or_default();
+    Ok(EnvFiles { user: read(config_dir, Whose::User)?, project })
 }
 
 /// Lines of `NAME=value`. Empty lines and lines that begin with `#` are left out. The value is everything
 /// after the first `=`, quotes and spaces included; of two lines with one name the later counts.
 pub fn env_file(path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
-    let Some(text) = read(path)? else { return Ok(BTreeMap::new()) };
+    env_file_of(path, Whose::User)
+}
+
+fn env_file_of(path: &Path, whose: Whose) -> Result<BTreeMap<String, String>, ConfigError> {
+    let Some(text) = read_of(path, whose)? else { return Ok(BTreeMap::new()) };
     let mut variables = BTreeMap::new();
     let mut start = 0;
     for whole in text.split_inclusive('\n') {

@@ -21,6 +21,10 @@ pub enum ConfigError {
 
     #[error("{} cannot be read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+
+    /// A file of the project's that whoever works in the sandbox made a link.
+    #[error("{} leads out of the checkout, to {}", path.display(), target.display())]
+    Escape { path: PathBuf, target: PathBuf },
 }
 
 impl ConfigError {
@@ -30,6 +34,9 @@ impl ConfigError {
             Self::File(error) => error.help.as_deref(),
             Self::Variable { help, .. } | Self::Flag { help, .. } => help.as_deref(),
             Self::Unreadable { .. } => None,
+            Self::Escape { .. } => Some(
+                "put a copy in its place: a link of the project's may lead only to a file of the project",
+            ),
         }
     }
 }

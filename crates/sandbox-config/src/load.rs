@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use sandbox_model::RepoSlug;
 
 use crate::error::{ConfigError, FileError, Refusal, position};
-use crate::file::settings_file;
+use crate::file::{Whose, settings_file};
 use crate::flags::{self, Flags};
 use crate::layer::USERS_OWN;
 use crate::origin::Origin;
@@ -52,12 +52,13 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let mut dind = false;
     let repo_dir = inputs.repo_slug.as_ref().map(|slug| inputs.config_dir.join(slug.as_str()));
     for folder in [Some(inputs.config_dir.as_path()), repo_dir.as_deref()].into_iter().flatten() {
-        if let Some(file) = File::read(folder)? {
+        if let Some(file) = File::read(folder, Whose::User)? {
             dind |= file.apply(&mut settings, &folders, &[])?.contains(&DIND);
         }
     }
     let mut project = None;
-    if let Some(file) = inputs.project_dir.as_deref().map(File::read).transpose()?.flatten() {
+    let read = |folder| File::read(folder, Whose::Project);
+    if let Some(file) = inputs.project_dir.as_deref().map(read).transpose()?.flatten() {
         let below = settings.clone();
         dind |= file.apply(&mut settings, &folders, &USERS_OWN)?.contains(&DIND);
         let mut alone = Settings::default();
@@ -82,8 +83,8 @@ struct File {
 }
 
 impl File {
-    fn read(folder: &Path) -> Result<Option<Self>, ConfigError> {
-        let Some((path, text)) = settings_file(folder)? else { return Ok(None) };
+    fn read(folder: &Path, whose: Whose) -> Result<Option<Self>, ConfigError> {
+        let Some((path, text)) = settings_file(folder, whose)? else { return Ok(None) };
         let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
         match if yaml { yaml::parse(&text) } else { json::parse(&text) } {
             Ok(document) => Ok(Some(Self { path, text, document })),

@@ -19,12 +19,31 @@ pub fn parse(text: &str) -> Result<Node, Refusal> {
     }
 }
 
-/// The library's message without the place, which the caller tells in its own way.
-fn reason(error: &serde_saphyr::Error) -> String {
-    let message = error.to_string();
-    let line = message.lines().next().unwrap_or_default();
-    let cut = line.find(" at line ").or_else(|| line.find(" (line "));
-    cut.map_or(line, |cut| &line[..cut]).trim_start_matches("error: ").to_owned()
+/// What is wrong in words of a person who writes settings, where the parser's are those of its own rules:
+/// what its message has, and what that means.
+const REASONS: [(&str, &str); 11] = [
+    ("duplicate mapping key", "the same name stands there twice"),
+    (
+        "mapping values are not allowed",
+        "a second `:` in one line, or a line that is indented too far; text with a colon in it needs quotes",
+    ),
+    ("quote", "a quote is not closed"),
+    ("tab", "a tab cannot indent; use spaces"),
+    ("flow sequence", "a list in `[ ]` is not closed, or lacks a comma"),
+    ("flow mapping", "a section in `{ }` is not closed, or lacks a comma"),
+    ("unclosed bracket", "a bracket is not closed"),
+    ("unknown anchor", "`*` stands for a value that has no name; text that begins with it needs quotes"),
+    ("simple key", "a name needs a colon behind it, as in `memory: 4G`"),
+    ("multiple", "the file has more than one document; leave out `---`"),
+    ("indent", "this line does not line up with those above it"),
+];
+
+/// Every other one of the parser's words means that a line is not where it belongs.
+const ELSE: &str = "this line does not fit to those above it; look at its indentation, colons and quotes";
+
+fn reason(error: &serde_saphyr::Error) -> &'static str {
+    let message = error.to_string().to_lowercase();
+    REASONS.iter().find(|(words, _)| message.contains(words)).map_or(ELSE, |(_, meaning)| meaning)
 }
 
 /// Not every error of the parser has an offset, but each has a line.

@@ -29,6 +29,7 @@ mod sleep;
 pub mod stdio;
 mod stream;
 mod sys;
+mod sysctls;
 
 pub use guest::{Guest, Settings};
 pub use link::{LinkEnd, link_config, serve};

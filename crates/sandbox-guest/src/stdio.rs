@@ -38,6 +38,8 @@ pub fn run() -> ! {
 
 fn work() -> io::Result<()> {
     let _ = setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS);
+    // The other init leaves the machine's settings as the kernel has them.
+    crate::sysctls::apply();
     // Whoever ends this process group must not end commands before they were hung up, and a link outlives
     // a terminal.
     let _ = nix::unistd::setsid();

@@ -49,6 +49,12 @@ pub trait Reporter: Send + Sync {
 
     fn warning(&self, text: &str);
 
+    /// Changed settings wait until the sandbox ends: `text` says which and why. Whoever knows of commands adds
+    /// the one that makes them count.
+    fn postponed(&self, text: &str) {
+        self.warning(text);
+    }
+
     /// For those who ask for details.
     fn verbose(&self, text: &str);
 

@@ -1,4 +1,4 @@
-use sandbox_model::{AgentName, SandboxName, VolumeName};
+use sandbox_model::{AgentName, ByteSize, SandboxName, VolumeName};
 
 use crate::Change;
 
@@ -7,6 +7,16 @@ pub trait Decisions: Send + Sync {
     /// Others use the sandbox, and it would have to start again for these changes.
     fn running(&self, _question: &RunningQuestion<'_>) -> RunningChoice {
         RunningChoice::Keep
+    }
+
+    /// Its memory is saved, and would be dropped for these changes.
+    fn sleeping(&self, _question: &SleepingQuestion<'_>) -> RunningChoice {
+        RunningChoice::Keep
+    }
+
+    /// Others use the agent's server, which would have to start again for its new configuration.
+    fn server(&self, _question: &ServerQuestion<'_>) -> ServerChoice {
+        ServerChoice::Keep
     }
 
     /// The image changed, and the sandbox is about to be made anew.
@@ -35,11 +45,37 @@ pub struct RunningQuestion<'a> {
     pub held: &'a str,
 }
 
+#[derive(Debug, Clone, Copy)]
+pub struct SleepingQuestion<'a> {
+    pub sandbox: &'a SandboxName,
+    pub changes: &'a [Change],
+    /// On disk.
+    pub memory: ByteSize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct ServerQuestion<'a> {
+    pub sandbox: &'a SandboxName,
+    pub agent: AgentName,
+    /// Who or what uses it, as in [`RunningQuestion::held`].
+    pub held: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerChoice {
+    /// It goes on, and reads its new configuration when it next starts.
+    Keep,
+    /// Cut the others off.
+    Restart,
+    /// Give up with [`Declined`].
+    Quit,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningChoice {
     /// Go on with the sandbox as it is; the changes wait.
     Keep,
-    /// Cut the others off.
+    /// Cut the others off, and end what is in its memory.
     Proceed,
     /// Give up with [`Declined`].
     Quit,

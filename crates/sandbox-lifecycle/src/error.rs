@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use sandbox_image::ImageError;
@@ -31,7 +32,10 @@ pub enum LifecycleError {
     NoSuchImage(ImageRef),
     #[error("image `{image}` is used by {}", names(sandboxes))]
     ImageInUse { image: ImageRef, sandboxes: Vec<SandboxName> },
-    #[error("the home volume {path} could not be made: {problem}")]
+    /// Another program has it, or this computer has no such address.
+    #[error("port {address} cannot be published: {problem}")]
+    Port { address: SocketAddr, problem: String },
+    #[error("the home volume {path} cannot be made or used: {problem}")]
     HomeVolume { path: PathBuf, problem: String },
     #[error("the background process that watches sandbox `{name}` did not start: {problem}")]
     Keeper { name: SandboxName, problem: String },

@@ -34,8 +34,14 @@ pub fn ensure(
 ) -> Result<(VolumeName, PathBuf, bool)> {
     if let Some(name) = &state.home_volume {
         let path = context.layout.volume(name);
-        if path.try_exists()? {
-            return Ok((name.clone(), path, false));
+        match fs::metadata(&path) {
+            Ok(found) if found.is_file() => return Ok((name.clone(), path, false)),
+            Ok(_) => {
+                let problem = "something else than a file is in its place".into();
+                return Err(LifecycleError::HomeVolume { path, problem });
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
         }
         context.reporter.warning(&format!(
             "the recorded home volume {name} is gone ({}); making a new one",

@@ -55,10 +55,10 @@ pub use activity::agent_activity;
 pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};
 pub use context::{Context, Identity, Reporter, Silent, Step};
-pub use daemon::{Daemon, ensure_daemon, warm_up};
+pub use daemon::{Daemon, ensure_daemon};
 pub use decisions::{
-    Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion, VersionChoice,
-    VersionQuestion,
+    Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion, ServerChoice,
+    ServerQuestion, SleepingQuestion, VersionChoice, VersionQuestion,
 };
 pub use docker::ensure_docker;
 pub use drift::{Change, Class, Facts, drift, home_choice_needed};
@@ -92,4 +92,7 @@ pub use up::{Extent, Rehearsal, Up, rehearse, up};
 pub use versions::{
     AgentVersions, agent_versions, ask_newest, newest, newest_is_due, offer_newer, wanted_version,
 };
-pub use worktree::{InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree};
+pub use worktree::{
+    InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree,
+    worktrees_of_checkout,
+};

@@ -20,6 +20,13 @@ pub fn boot_lock(context: &Context<'_>, target: &Target, purpose: &str) -> Resul
     wait(context, &path, LockMode::Exclusive, purpose)
 }
 
+/// Held while the agent's server is started, which can take minutes: who ends the sandbox or looks at it does
+/// not wait for that.
+pub fn server_lock(context: &Context<'_>, target: &Target, purpose: &str) -> Result<Lock> {
+    let path = context.layout.sandbox_state(&target.checkout, target.agent).daemon_lock();
+    wait(context, &path, LockMode::Exclusive, purpose)
+}
+
 /// `None` where another holds it and there is no patience.
 pub fn boot_lock_if(
     context: &Context<'_>,

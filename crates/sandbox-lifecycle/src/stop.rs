@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use sandbox_model::SandboxName;
+use sandbox_model::{ByteSize, SandboxName, Status};
 use sandbox_runtime::{Slept, StopOutcome};
 use sandbox_wire::KeeperStatus;
 
@@ -25,9 +25,13 @@ pub struct Ended {
     pub forced: bool,
     /// The sandbox and its record were removed as well.
     pub removed: bool,
+    /// It ended without being told to: before, or while it was being stopped.
+    pub crashed: bool,
+    /// It slept, and its saved memory was dropped.
+    pub forgotten: Option<ByteSize>,
 }
 
-/// Stops a sandbox gracefully. `remove_state` also removes the sandbox and its record, also when it was at
+/// Stops a sandbox gracefully; of one that sleeps the memory is dropped. `remove_state` also removes the sandbox and its record, also when it was at
 /// rest already; the home volume stays. Harmless when there is none.
 pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {
     let _lock = boot_lock(context, target, "stop")?;
@@ -38,7 +42,10 @@ pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         let outcome = context.runtime.stop(&name, GRACE)?;
         ended.was_running = outcome != StopOutcome::AlreadyAtRest;
         ended.forced = outcome == StopOutcome::Forced;
+        ended.crashed = look(context, &name)?.crashed;
         step.finish(ended.forced.then_some("it did not end in time and was powered off"));
+    } else if ended.existed {
+        ended.forgotten = context.runtime.forget_memory(&name)?;
     }
     if remove_state {
         ended.removed = remove_with_state(context, target, &name)? || ended.existed;
@@ -58,6 +65,7 @@ pub fn rest(context: &Context<'_>, target: &Target) -> Result<Ended> {
         ended.was_running = slept.outcome != StopOutcome::AlreadyAtRest;
         ended.asleep = slept.outcome == StopOutcome::Asleep;
         ended.forced = slept.outcome == StopOutcome::Forced;
+        ended.crashed = look(context, &name)?.crashed;
         step.finish(None);
         if let Some(reason) = slept.why_not {
             context.reporter.info(&format!("its memory is not saved: {reason}"));
@@ -79,10 +87,12 @@ pub(crate) fn look(context: &Context<'_>, name: &SandboxName) -> Result<Ended> {
     let info = context.runtime.inspect(name)?;
     Ok(Ended {
         existed: info.is_some(),
+        crashed: info.as_ref().is_some_and(|info| info.status == Status::Crashed),
         was_running: info.is_some_and(|info| !info.status.is_at_rest()),
         asleep: false,
         forced: false,
         removed: false,
+        forgotten: None,
     })
 }
 

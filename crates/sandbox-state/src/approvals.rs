@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// `approvals.json`: what the user has let one checkout's own files widen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ApprovalsRecord {
     pub approved: Vec<Approval>,
 }

@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -38,8 +38,9 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
         .map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot write in {}: {error}", dir.display()))
         })?;
-    file.write_all(content)?;
-    file.as_file().sync_all()?;
+    file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+    })?;
     crash::point("a record is written beside its place");
     file.persist(path).map_err(|error| {
         std::io::Error::new(error.error.kind(), format!("cannot replace {}: {}", path.display(), error.error))
@@ -64,15 +65,33 @@ pub fn write_record<T: Serialize>(path: &Path, record: &T) -> Result<(), StateEr
     write_private(path, text.as_bytes())
 }
 
-/// Reads a record; `None` when there is no file.
+/// Reads a record; `None` when there is no file. What is there and is no whole record is an error that names
+/// it: it is somebody's data, and is never taken for nothing.
 pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let malformed = |problem: String| StateError::Malformed { path: path.into(), problem };
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::NotFound => Ok(None),
+                ErrorKind::IsADirectory => Err(malformed("a folder is in its place".into())),
+                ErrorKind::InvalidData => Err(malformed("it is not text".into())),
+                ErrorKind::PermissionDenied => {
+                    let problem = "cannot be read by the user who runs this program".into();
+                    Err(StateError::Unsafe { path: path.into(), problem })
+                }
+                _ => Err(error.into()),
+            };
+        }
     };
-    let malformed = |problem: String| StateError::Malformed { path: path.into(), problem };
+    if text.trim().is_empty() {
+        return Err(malformed("it is empty".into()));
+    }
     if is_yaml(path) {
+        // A name that was cut short may be a name.
+        if !text.ends_with('\n') {
+            return Err(malformed("it ends in the middle of a line".into()));
+        }
         serde_saphyr::from_str(&text).map(Some).map_err(|e| malformed(e.to_string()))
     } else {
         serde_json::from_str(&text).map(Some).map_err(|e| malformed(e.to_string()))
@@ -104,6 +123,23 @@ mod tests {
         fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let error = make_private_dir(&open).unwrap_err();
         assert!(matches!(error, StateError::Unsafe { .. }), "{error}");
+    }
+
+    #[test]
+    fn half_a_record_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.yaml");
+        write_record(&path, &vec!["home-20261129T165754"]).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for end in 0..whole.len() {
+            fs::write(&path, &whole[..end]).unwrap();
+            let error = read_record::<Vec<String>>(&path).unwrap_err();
+            assert!(matches!(error, StateError::Malformed { .. }), "{end}: {error}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let error = read_record::<Vec<String>>(&path).unwrap_err().to_string();
+        assert!(error.contains("state.yaml: a folder is in its place"), "{error}");
     }
 
     #[test]

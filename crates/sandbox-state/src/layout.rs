@@ -73,7 +73,8 @@ impl Layout {
         self.state.join(checkout.as_str()).join("approvals.json")
     }
 
-    /// Says that this folder, absolute and resolved, was the whole checkout of a sandbox.
+    /// Says that this folder, absolute and resolved, was the whole checkout of a sandbox: its path, and behind a
+    /// zero byte each name that it had, the last one last.
     pub fn checkout_root(&self, folder: &Path) -> PathBuf {
         let name = hex::encode(Sha256::digest(folder.as_os_str().as_encoded_bytes()));
         self.state.join("roots").join(&name[..32])
@@ -102,6 +103,11 @@ impl Layout {
     /// Held while that record is changed.
     pub fn agent_versions_lock(&self) -> PathBuf {
         self.state.join("locks").join("agent-versions.lock")
+    }
+
+    /// When a newer version of this program was last looked for, and which one the user does not want.
+    pub fn upgrade_look(&self) -> PathBuf {
+        self.state.join("upgrade.json")
     }
 
     /// Held while the image of one checkout and agent is built.
@@ -165,6 +171,11 @@ impl SandboxFiles {
     /// Password and port of the agent's server, valid for one boot.
     pub fn daemon(&self) -> PathBuf {
         self.dir.join("daemon.json")
+    }
+
+    /// Held while the agent's server is started and waited for. Nothing else is taken under it.
+    pub fn daemon_lock(&self) -> PathBuf {
+        self.dir.join("daemon.lock")
     }
 
     /// What was copied into the home.

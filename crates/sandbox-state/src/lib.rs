@@ -12,6 +12,7 @@ mod lock;
 mod record;
 mod sandbox_record;
 mod socket;
+mod space;
 
 pub use approvals::{Approval, ApprovalsRecord};
 pub use atomic::{make_private_dir, read_record, write_private, write_record};
@@ -24,3 +25,4 @@ pub use sandbox_record::{
     VersionsRecord,
 };
 pub use socket::{bind_socket, connect_socket};
+pub use space::check_space;

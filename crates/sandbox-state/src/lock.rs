@@ -40,7 +40,14 @@ fn open(path: &Path) -> Result<fs::File, StateError> {
     if let Some(dir) = path.parent() {
         make_private_dir(dir)?;
     }
-    Ok(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
+    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    file.map_err(|error| match error.kind() {
+        std::io::ErrorKind::IsADirectory => {
+            let problem = "a folder is in the place of a lock".into();
+            StateError::Malformed { path: path.into(), problem }
+        }
+        _ => error.into(),
+    })
 }
 
 fn whole_file(kind: libc::c_int) -> libc::flock {
@@ -118,7 +125,11 @@ impl Lock {
     fn signed(mut self, mode: LockMode, purpose: &str) -> Result<Self, StateError> {
         crash::point("a lock is held");
         if mode == LockMode::Exclusive {
-            self.write(&format!("process {} ({purpose})", std::process::id()))?;
+            match self.write(&format!("process {} ({purpose})", std::process::id())) {
+                // The lock is what counts. On a full disk it is what lets a sandbox be ended and removed.
+                Err(StateError::Io(error)) if is_full(&error) => {}
+                other => other?,
+            }
         }
         Ok(self)
     }
@@ -139,6 +150,10 @@ impl Lock {
     pub fn path(&self) -> PathBuf {
         self.file.path().into()
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether anyone holds the lock, in either mode, without taking it. A missing file is free.

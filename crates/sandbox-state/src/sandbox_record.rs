@@ -3,9 +3,11 @@ use std::collections::BTreeMap;
 use sandbox_model::{AgentName, Digest, VolumeName};
 use serde::{Deserialize, Serialize};
 
+// An unknown field is a newer version's: to read past it would be to write it away.
+
 /// `state.yaml`: what a checkout and agent have settled on. The only record of which home is current.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ProjectState {
     pub home_volume: Option<VolumeName>,
     pub image_digest: Option<Digest>,
@@ -54,7 +56,7 @@ pub struct ImageAgent {
 
 /// `agent-versions.json`: what npm said, by agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct VersionsRecord {
     pub agents: BTreeMap<AgentName, NewestAgent>,
 }
@@ -70,7 +72,7 @@ pub struct NewestAgent {
 
 /// `provision.json`: what was copied into the home, so that what is gone from the host goes there too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ProvisionRecord {
     /// The home that got the files.
     pub home_volume: Option<VolumeName>,
@@ -82,6 +84,7 @@ pub struct ProvisionRecord {
 
 /// `daemon.json`: how to reach the agent's server. Worthless after the boot it names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DaemonRecord {
     pub boot_id: String,
     pub port: u16,

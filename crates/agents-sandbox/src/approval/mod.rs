@@ -13,6 +13,7 @@
 
 mod entry;
 mod former;
+mod renamed;
 mod store;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::exit::Exit;
 use crate::settings::Meant;
 use crate::terminal::{can_ask, confirm};
 pub use entry::Entry;
+pub use former::names as former_names;
 use store::Store;
 
 const APPROVE: &str =
@@ -98,10 +100,11 @@ impl Review {
         self.entries().filter(|(_, approved)| !approved).map(|(entry, _)| entry).collect()
     }
 
-    fn remember(&self) -> Result<(), CommandError> {
-        former::remember(&self.layout, &self.project, &self.former).map_err(|error| {
-            CommandError::new(format!("the checkout's folder cannot be remembered: {error}"))
-        })
+    fn remember(&self, app: &App) -> Result<(), CommandError> {
+        if let Some(before) = former::remember(&self.layout, &self.project, &self.former)? {
+            renamed::tell(app, &self.layout, &self.project, &before)?;
+        }
+        Ok(())
     }
 
     fn names(&self) -> String {
@@ -113,7 +116,7 @@ impl Review {
         self.store.forget_all_but(&self.entries)?;
         let open: Vec<Entry> = self.open().into_iter().cloned().collect();
         if open.is_empty() {
-            self.remember()?;
+            self.remember(app)?;
             return Ok(0);
         }
         if yes {
@@ -124,7 +127,7 @@ impl Review {
             return Err(refusal(&open));
         }
         self.store.approve(&open)?;
-        self.remember()?;
+        self.remember(app)?;
         if !self.store.lasts() {
             app.console
                 .warning("the approval holds for this time only: the sandbox can write what we remember");

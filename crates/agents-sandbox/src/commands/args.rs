@@ -149,7 +149,8 @@ pub struct PrepareArgs {
     pub agent: AgentArg,
 
     /// Keep the sandbox running for at least this long, such as 2h, whoever leaves
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    // A value that begins with a dash is no flag: the parser of durations says what it wants.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub keep: Option<Duration>,
 
     /// Say what would be done, and do nothing

@@ -52,7 +52,7 @@ pub struct ExecArgs {
     pub agent: AgentArg,
 
     /// The command and its words
-    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 

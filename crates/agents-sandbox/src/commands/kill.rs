@@ -14,6 +14,7 @@ use crate::exit::Exit;
 #[command(after_help = "\
 Examples:
   agents-sandbox kill                  when `agents-sandbox stop` does not end
+  agents-sandbox kill NAME             any sandbox, as `agents-sandbox list` names it
   agents-sandbox kill -f               also remove the sandbox and its record; the home volume stays")]
 pub struct KillArgs {
     #[command(flatten)]

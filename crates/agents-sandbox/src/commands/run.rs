@@ -17,6 +17,7 @@ use crate::notify;
 use crate::project;
 use crate::settings::Meant;
 use crate::terminal::{Streams, terminal_size};
+use crate::upgrade;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NotifyMode {
@@ -87,6 +88,9 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args), extent);
     }
+    if let Some(exit) = upgrade::look(app, &meant.settings) {
+        return Ok(exit);
+    }
     let context = app.context_for(&meant.settings)?;
     // Room for what is about to run; nothing depends on it.
     if let Err(error) = sandbox_lifecycle::forget_old_memory(&context, meant.settings.memory_keep.value) {
@@ -112,9 +116,6 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         up.guest_dir = opened.worktree.directory;
     } else {
         Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
-    }
-    if let Some(daemon) = &daemon {
-        sandbox_lifecycle::warm_up(&context, &up, daemon);
     }
     if let (Some(wishes), Some(daemon)) = (wishes, &daemon) {
         let target = request.target();

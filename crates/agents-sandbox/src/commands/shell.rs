@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::approval;
 use crate::settings::Meant;
 use crate::terminal::terminal_size;
+use crate::upgrade;
 
 /// Open a login shell in the project's sandbox
 #[derive(Debug, Clone, Args)]
@@ -41,6 +42,9 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let mut request = meant.up_request(&args.prepare, "shell", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, "", extent);
+    }
+    if let Some(exit) = upgrade::look(app, &meant.settings) {
+        return Ok(exit);
     }
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;

@@ -1,7 +1,7 @@
 //! `stop`: end the project's sandbox gracefully.
 
 use clap::Args;
-use sandbox_lifecycle::{Ended, Target};
+use sandbox_lifecycle::{Ended, LifecycleError, Target};
 use sandbox_model::SandboxName;
 
 use super::CommandResult;
@@ -9,7 +9,7 @@ use super::args::AgentArg;
 use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::settings;
+use crate::{project, settings};
 
 /// Stop the project's sandbox; the next run goes on where it was
 ///
@@ -21,6 +21,7 @@ Examples:
   agents-sandbox stop                  end it gracefully; its disk and its home stay
   agents-sandbox stop --cold           end every program in it, save no memory
   agents-sandbox stop --agent pi       the sandbox of another agent
+  agents-sandbox stop NAME             any sandbox, as `agents-sandbox list` names it
   agents-sandbox stop -f               also remove the sandbox and its record; the home volume stays")]
 pub struct StopArgs {
     /// End every program in it instead of saving its memory
@@ -44,11 +45,21 @@ pub struct EndArgs {
 
     #[command(flatten)]
     pub agent: AgentArg,
+
+    /// Another sandbox than the project's, as `agents-sandbox list` names it
+    #[arg(value_name = "NAME", conflicts_with = "agent")]
+    pub name: Option<SandboxName>,
 }
 
 impl EndArgs {
+    /// A name that was typed must be that of a sandbox; a project may have none.
     pub fn target(&self, app: &App) -> Result<Target, CommandError> {
-        settings::target(app, &self.agent)
+        let Some(name) = &self.name else { return settings::target(app, &self.agent) };
+        let context = app.context()?;
+        if !context.runtime.has(name)? {
+            return Err(LifecycleError::NoSuchSandbox(name.clone()).into());
+        }
+        project::target_of(&context, name)
     }
 
     /// Tells what became of it: `done` is `stopped` or `powered off`.
@@ -57,6 +68,10 @@ impl EndArgs {
             Ended { existed: false, .. } => format!("there is no sandbox {name}"),
             Ended { was_running: false, removed: true, .. } => {
                 format!("{name} was not running and is removed")
+            }
+            Ended { crashed: true, removed: false, .. } => return crashed(app, name, ended),
+            Ended { forgotten: Some(size), .. } => {
+                format!("{name} is not running any more; its saved memory ({}) is dropped", size.human())
             }
             Ended { was_running: false, .. } => format!("{name} is not running"),
             Ended { asleep: true, .. } => format!("{name} is {done}, its memory is saved"),
@@ -83,6 +98,14 @@ impl EndArgs {
         app.console.info(&text);
         Ok(Exit::SUCCESS)
     }
+}
+
+/// It was not we who ended it.
+fn crashed(app: &App, name: &SandboxName, ended: Ended) {
+    let when = if ended.was_running { "ended by itself while it was stopped" } else { "had ended before" };
+    app.console.warning(&format!("{name} {when}, and not in good order (crashed)"));
+    app.console
+        .info(&format!("`agents-sandbox logs {name}` shows how it ended; the next run starts it again"));
 }
 
 pub fn run(app: &App, args: &StopArgs) -> CommandResult {

@@ -1,5 +1,7 @@
 //! `upgrade`: put a newer release in the place of this program.
 
+use std::time::Duration;
+
 use clap::Args;
 use sandbox_config::Flags;
 
@@ -9,7 +11,10 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::settings::Meant;
 use crate::terminal::{can_ask, confirm};
-use crate::upgrade::{Source, Version, install, newest};
+use crate::upgrade::{Source, Version, install, newest_of};
+
+/// For the list of releases.
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Put a newer release in the place of this program
 ///
@@ -40,10 +45,8 @@ pub fn run(app: &App, args: &UpgradeArgs) -> CommandResult {
             .hint("`agents-sandbox upgrade --from PLACE` takes a folder or an https address")
             .hint("`upgrade.source: PLACE` in your settings makes it the usual one"));
     };
-    let mut sums = Vec::new();
-    source.fetch("SHA256SUMS", &mut sums, &mut |_, _| {})?;
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    let release = newest(&String::from_utf8_lossy(&sums), &machine)
+    let release = newest_of(&source, DEADLINE)?
         .ok_or_else(|| CommandError::new(format!("{source} has no release for {machine}")))?;
     let current: Option<Version> = env!("CARGO_PKG_VERSION").parse().ok();
     let own = env!("CARGO_PKG_VERSION");

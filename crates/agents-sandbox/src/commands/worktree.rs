@@ -23,7 +23,7 @@ pub enum WorktreeCommand {
     Remove(RemoveArgs),
 }
 
-/// List the worktrees that the agent's server knows
+/// List the worktrees in the sandbox; starts nothing
 #[derive(Debug, Clone, Args)]
 #[command(visible_alias = "ls")]
 pub struct ListArgs {
@@ -86,29 +86,35 @@ fn with_server(
     }
 }
 
+/// A server that answers knows best. Nothing is started to ask one: git keeps the same list in the checkout.
 fn list(app: &App, args: &ListArgs) -> CommandResult {
-    with_server(app, &args.agent, |context, up, daemon| {
-        let worktrees = sandbox_lifecycle::list_worktrees(context, up, daemon)?;
-        if args.format.is_some() {
-            let rows: Vec<Value> = worktrees
-                .iter()
-                .map(|worktree| json!({ "name": worktree.name, "directory": worktree.directory }))
-                .collect();
-            app.out.json(&rows)?;
-            return Ok(Exit::SUCCESS);
+    let meant = Meant::resolve_whatever_the_project_says(app, &args.agent.flags())?;
+    let context = app.context()?;
+    let worktrees = match sandbox_lifecycle::list_worktrees(&context, &meant.target())? {
+        Some(worktrees) => worktrees,
+        None => {
+            sandbox_lifecycle::worktrees_of_checkout(sandbox_checkout::linked_worktrees(&meant.project.root)?)
         }
-        if worktrees.is_empty() {
-            app.console.info("no worktrees; `agents-sandbox run --worktree NAME` makes one");
-            return Ok(Exit::SUCCESS);
-        }
-        let columns = [("NAME", true), ("IN THE SANDBOX", false)];
-        let mut table = Table::new(&columns.map(|(heading, whole)| Column { heading, whole }));
-        for worktree in worktrees {
-            table.row([worktree.name, worktree.directory].map(|word| (word, Tone::Plain)));
-        }
-        app.out.line(&table.render())?;
-        Ok(Exit::SUCCESS)
-    })
+    };
+    if args.format.is_some() {
+        let rows: Vec<Value> = worktrees
+            .iter()
+            .map(|worktree| json!({ "name": worktree.name, "directory": worktree.directory }))
+            .collect();
+        app.out.json(&rows)?;
+        return Ok(Exit::SUCCESS);
+    }
+    if worktrees.is_empty() {
+        app.console.info("no worktrees; `agents-sandbox run --worktree NAME` makes one");
+        return Ok(Exit::SUCCESS);
+    }
+    let columns = [("NAME", true), ("IN THE SANDBOX", false)];
+    let mut table = Table::new(&columns.map(|(heading, whole)| Column { heading, whole }));
+    for worktree in worktrees {
+        table.row([worktree.name, worktree.directory].map(|word| (word, Tone::Plain)));
+    }
+    app.out.line(&table.render())?;
+    Ok(Exit::SUCCESS)
 }
 
 fn remove(app: &App, args: &RemoveArgs) -> CommandResult {

@@ -17,7 +17,20 @@ pub fn check(layout: &Layout) -> Finding {
             return Finding::missing(CHECK, format!("{path} {problem}"), hint);
         }
     }
+    // The settings are only read.
+    for dir in [&layout.state, &layout.data, &layout.cache] {
+        if dir.exists() && !is_writable(dir) {
+            let path = dir.display();
+            let hint = "its file system may be mounted read-only; XDG_STATE_HOME, XDG_DATA_HOME and \
+                        XDG_CACHE_HOME name other places";
+            return Finding::missing(CHECK, format!("{path} cannot be written"), hint);
+        }
+    }
     Finding::good(CHECK, format!("{} and its like are yours", layout.data.display()))
+}
+
+fn is_writable(dir: &Path) -> bool {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 fn problem(dir: &Path, me: u32) -> Option<String> {
@@ -25,8 +38,8 @@ fn problem(dir: &Path, me: u32) -> Option<String> {
     let nearest = dir.ancestors().find(|dir| dir.exists())?;
     let metadata = fs_err::metadata(nearest).ok()?;
     if nearest != dir {
-        let writable = rustix::fs::access(nearest, rustix::fs::Access::WRITE_OK).is_ok();
-        return (!writable).then(|| format!("cannot be made: {} may not be written", nearest.display()));
+        return (!is_writable(nearest))
+            .then(|| format!("cannot be made: {} may not be written", nearest.display()));
     }
     if metadata.uid() != me {
         return Some(format!("belongs to user {}, not to user {me}", metadata.uid()));

@@ -21,7 +21,8 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// From good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     Good,

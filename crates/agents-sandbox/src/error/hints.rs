@@ -45,6 +45,8 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::ImageInUse { .. } => {
                 new.hint("`agents-sandbox sandbox remove NAME` removes a sandbox; its home volume stays")
             }
+            LifecycleError::Port { .. } => new
+                .hint("end what listens there, or take another: `agents-sandbox run -p HOST:GUEST`, or the setting `ports`"),
             LifecycleError::HomeVolume { .. } => new.hint(DOCTOR),
             LifecycleError::Keeper { .. } => new.hint("`agents-sandbox logs keeper` shows what it wrote"),
             LifecycleError::Daemon { log, .. } => new
@@ -106,7 +108,7 @@ impl From<ConfigError> for CommandError {
         let new = match &error {
             ConfigError::File(file) => new.excerpt(&file.text),
             ConfigError::Flag { .. } => Self { exit: Exit::USAGE, ..new },
-            ConfigError::Variable { .. } | ConfigError::Unreadable { .. } => new,
+            ConfigError::Variable { .. } | ConfigError::Unreadable { .. } | ConfigError::Escape { .. } => new,
         };
         match help {
             Some(help) => new.hint(help),
@@ -204,7 +206,10 @@ impl From<StateError> for CommandError {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }
             StateError::Unsafe { path, .. } => {
-                new.hint(format!("give it to yourself and keep others out: `chmod go-w {}`", path.display()))
+                let path = path.display();
+                new.hint(format!(
+                    "give it to yourself and keep others out: `chown \"$USER\" {path}`, `chmod u+rw,go-w {path}`"
+                ))
             }
             StateError::NoHome { .. } => new.hint("set HOME to your home folder"),
             StateError::Held { .. } => new.hint("wait for the other process, or end it"),

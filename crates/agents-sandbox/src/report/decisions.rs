@@ -1,5 +1,6 @@
 use sandbox_lifecycle::{
-    Decisions, HomeChoice, HomeQuestion, RunningChoice, RunningQuestion, VersionChoice, VersionQuestion,
+    Change, Decisions, HomeChoice, HomeQuestion, RunningChoice, RunningQuestion, ServerChoice,
+    ServerQuestion, SleepingQuestion, VersionChoice, VersionQuestion,
 };
 
 use super::Console;
@@ -13,16 +14,48 @@ impl Decisions for Console {
             "{} is {}, and has to start again for what changed:",
             question.sandbox, question.held
         ));
-        for change in question.changes {
-            lines.write(&super::plain(&format!("  {change}")));
-        }
+        self.list(question.changes);
         lines.write("  keep      go on with it as it is; the changes wait for its next start (the default)");
-        lines.write("  proceed   start it again now, which cuts the others off");
+        lines.write("  proceed   start it again now, which ends what runs in it and cuts others off");
         lines.write("  quit      change nothing and leave");
         match self.still(|| choose("keep, proceed or quit?", &["keep", "proceed", "quit"])) {
             Ok(Some(1)) => RunningChoice::Proceed,
             Ok(Some(2) | None) => RunningChoice::Quit,
             Ok(Some(_)) | Err(_) => RunningChoice::Keep,
+        }
+    }
+
+    fn sleeping(&self, question: &SleepingQuestion<'_>) -> RunningChoice {
+        let lines = self.lines();
+        lines.write(&format!(
+            "{} sleeps: its memory is saved ({}), and ends with what changed:",
+            question.sandbox,
+            question.memory.human()
+        ));
+        self.list(question.changes);
+        lines.write("  wake      wake it as it was; the changes wait (the default)");
+        lines.write("  apply     start it with the changes, and lose what runs in its memory");
+        lines.write("  quit      change nothing and leave");
+        match self.still(|| choose("wake, apply or quit?", &["wake", "apply", "quit"])) {
+            Ok(Some(1)) => RunningChoice::Proceed,
+            Ok(Some(2) | None) => RunningChoice::Quit,
+            Ok(Some(_)) | Err(_) => RunningChoice::Keep,
+        }
+    }
+
+    fn server(&self, question: &ServerQuestion<'_>) -> ServerChoice {
+        let lines = self.lines();
+        lines.write(&format!(
+            "The configuration of {} changed, and its server in {}, which is {}, has to start again for it:",
+            question.agent, question.sandbox, question.held
+        ));
+        lines.write("  keep      it goes on, and reads the new one when it next starts (the default)");
+        lines.write("  restart   start it again now, which interrupts its sessions");
+        lines.write("  quit      change nothing and leave");
+        match self.still(|| choose("keep, restart or quit?", &["keep", "restart", "quit"])) {
+            Ok(Some(1)) => ServerChoice::Restart,
+            Ok(Some(2) | None) => ServerChoice::Quit,
+            Ok(Some(_)) | Err(_) => ServerChoice::Keep,
         }
     }
 
@@ -57,6 +90,14 @@ impl Decisions for Console {
             Ok(Some(1)) => VersionChoice::Keep,
             Ok(_) => VersionChoice::Quit,
             Err(_) => VersionChoice::Tell,
+        }
+    }
+}
+
+impl Console {
+    fn list(&self, changes: &[Change]) {
+        for change in changes {
+            self.lines().write(&super::plain(&format!("  {change}")));
         }
     }
 }

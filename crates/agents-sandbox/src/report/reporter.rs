@@ -17,6 +17,10 @@ impl Reporter for Console {
         Self::warning(self, text);
     }
 
+    fn postponed(&self, text: &str) {
+        Self::warning(self, &format!("{text}; after `agents-sandbox stop --cold` the next run applies it"));
+    }
+
     fn verbose(&self, text: &str) {
         Self::verbose(self, text);
     }

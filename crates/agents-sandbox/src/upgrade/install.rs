@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use sandbox_lifecycle::Reporter;
 use sha2::{Digest, Sha256};
 
+use super::source::DEADLINE;
 use super::{Release, Source};
 use crate::commands::PROGRAM;
 use crate::error::CommandError;
@@ -23,7 +24,8 @@ pub fn install(
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(dir).map_err(|error| refused(dir, &error))?;
     let mut step = reporter.begin("fetching the release");
-    source.fetch(&release.file, file.as_file_mut(), &mut |done, total| step.progress(done, total))?;
+    source
+        .fetch(&release.file, DEADLINE, file.as_file_mut(), &mut |done, total| step.progress(done, total))?;
     step.finish(None);
     let found = sum(file.as_file_mut())?;
     if found != release.sha256 {

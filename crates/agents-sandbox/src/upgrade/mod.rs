@@ -9,9 +9,11 @@
 //! release is the right one is as sure as the place it comes from.
 
 mod install;
+mod look;
 mod release;
 mod source;
 
 pub use install::install;
+pub use look::{look, newest_of};
 pub use release::{Release, Version, newest};
 pub use source::Source;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::error::CommandError;
 use crate::wiring;
 
-const DEADLINE: Duration = Duration::from_mins(10);
+/// For a whole release.
+pub const DEADLINE: Duration = Duration::from_mins(10);
 /// More than any release of ours; whoever sends more sends something else.
 const LIMIT: u64 = 1 << 30;
 
@@ -31,10 +32,11 @@ impl Source {
         if text.starts_with("https://") { Self::Address(text.into()) } else { Self::Folder(text.into()) }
     }
 
-    /// Writes one file of it into `to`.
+    /// Writes one file of it into `to`; an address has so long to send all of it.
     pub fn fetch(
         &self,
         file: &str,
+        deadline: Duration,
         to: &mut dyn Write,
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<(), CommandError> {
@@ -42,7 +44,7 @@ impl Source {
         match self {
             Self::Address(address) => {
                 let address = format!("{address}/{file}");
-                wiring::download(&address, DEADLINE, &mut limited, progress)
+                wiring::download(&address, deadline, &mut limited, progress)
                     .map_err(|error| CommandError::from_chain(&error))
             }
             Self::Folder(folder) => {

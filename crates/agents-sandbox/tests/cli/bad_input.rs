@@ -97,12 +97,9 @@ fn words_in_the_wrong_place() {
     [exit 2]
     ");
     assert_snapshot!(refused(&["stop", "now"]), @"
-    error: unexpected argument 'now' found
-
-    Usage: agents-sandbox stop [OPTIONS]
-
-    For more information, try '--help'.
-    [exit 2]
+    error: there is no sandbox `now`
+    hint: `agents-sandbox list` shows the sandboxes there are
+    [exit 1]
     ");
     assert_snapshot!(refused(&["list", "--colour"]), @"
     error: unexpected argument '--colour' found

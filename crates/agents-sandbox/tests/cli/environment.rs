@@ -68,7 +68,7 @@ impl TestEnvironment {
     /// A sandbox at rest that was last used so many days ago; its name.
     pub fn rested(&self, days: i64) -> String {
         self.run(&["exec", "true"]).success();
-        self.run(&["stop"]).success();
+        self.run(&["stop", "--cold"]).success();
         let name = self.sandbox();
         self.age(&name, days);
         name

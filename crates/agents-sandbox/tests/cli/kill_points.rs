@@ -77,7 +77,7 @@ fn a_recreation_killed_at_any_step_keeps_the_home() {
         environment.run(&["exec", "true"]).success();
         let kept = home(&environment).join("kept");
         std::fs::write(&kept, "work").unwrap();
-        environment.run(&["stop"]).success();
+        environment.run(&["stop", "--cold"]).success();
         let before = environment.json(&["volume", "inspect"])["name"].clone();
         // Another disk size: only a sandbox made anew can have it.
         let died = die_at(&environment, &["shell", "--disk-size", "5G"], place);

@@ -18,7 +18,7 @@ fn a_rule_is_written_where_a_person_wrote() {
     assert_snapshot!(environment.run(&["network", "allow", "registry.corp.example:443", "host:11434"]), @"
     added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: registry.corp.example:443
     added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: host:11434
-    it counts from the next start of a sandbox on; a running one has to be stopped for it
+    it counts from the next start of a sandbox on; one that runs or sleeps needs `agents-sandbox stop --cold` for it
     ");
     environment.run(&["network", "deny", "*:25"]).success();
     let text = read(&environment, USER);
@@ -73,7 +73,7 @@ fn a_link_in_the_project_is_not_written_through() {
     std::os::unix::fs::symlink(environment.path("home/other.yaml"), environment.path(PROJECT)).unwrap();
     let refused = environment.run(&["network", "allow", "a.example", "--project"]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("is a link"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("leads out of the checkout"), "{}", refused.stderr);
     assert_eq!(read(&environment, "home/other.yaml"), "cpus: 2\n");
     std::fs::remove_file(environment.path(PROJECT)).unwrap();
     environment.run(&["network", "allow", "a.example", "--project"]).success();

@@ -134,7 +134,7 @@ fn a_rebuild_that_waits_asks_nothing() {
     client.kill().unwrap();
     client.wait().unwrap();
     // Now that it is made anew, the question is due.
-    environment.run(&["stop"]).success();
+    environment.run(&["stop", "--cold"]).success();
     let ran = environment.run(&["shell"]);
     assert!(ran.stderr.contains("the image changed; the home volume"), "{ran}");
 }

@@ -27,10 +27,11 @@ pub fn stand_in(agent: &str) -> TestEnvironment {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-agent/opencode2");
     symlink(program.canonicalize().unwrap(), environment.path("bin").join(agent)).unwrap();
     let profile = format!(
-        "export PATH={}:$PATH STAND_IN_PORTS={} STAND_IN_EVENTS={}\n",
+        "export PATH={}:$PATH STAND_IN_PORTS={} STAND_IN_EVENTS={} STAND_IN_SESSIONS={}\n",
         environment.path("bin").display(),
         environment.path("runtime/ports").display(),
-        environment.path("events").display()
+        environment.path("events").display(),
+        environment.path("sessions.json").display()
     );
     std::fs::write(Path::new(home.trim()).join(".bash_profile"), profile).unwrap();
     environment
@@ -182,20 +183,6 @@ fn two_clients_share_one_server_and_leave_one_by_one() {
     assert!(screen.contains("attached") && !screen.contains("first: code"), "it goes on: {screen}");
     tmux.key("C-]");
     tmux.wait_for_line("first: code 0");
-}
-
-#[test]
-fn the_server_makes_ready_while_its_client_starts() {
-    let environment = stand_in("opencode");
-    let noted = environment.path("runtime/ports/warmed-up");
-    let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P run; echo \"code $?\"");
-    tmux.wait_for_line("attached");
-    tmux.wait("a word of the server", |_| {
-        std::fs::read_to_string(&noted).is_ok_and(|directories| directories == "/workspace\n")
-    });
-    tmux.key("C-]");
-    tmux.wait_for_line("code 0");
 }
 
 #[test]

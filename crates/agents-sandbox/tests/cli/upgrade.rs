@@ -9,18 +9,18 @@ use sha2::{Digest, Sha256};
 use crate::environment::{Ran, TestEnvironment};
 
 /// A copy of the program, which may be replaced.
-fn installed(environment: &TestEnvironment) -> PathBuf {
+pub fn installed(environment: &TestEnvironment) -> PathBuf {
     let path = environment.path("bin/agents-sandbox");
     std::fs::copy(env!("CARGO_BIN_EXE_agents-sandbox"), &path).unwrap();
     path
 }
 
-fn file_name(version: &str) -> String {
+pub fn file_name(version: &str) -> String {
     format!("agents-sandbox-{version}-{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
 /// A folder with one release, which says `says` when asked for its version.
-fn release(environment: &TestEnvironment, version: &str, says: &str) -> PathBuf {
+pub fn release(environment: &TestEnvironment, version: &str, says: &str) -> PathBuf {
     let name = file_name(version);
     let script = format!("#!/bin/sh\necho {says}\n");
     let path = environment.write(&format!("release/{name}"), &script);

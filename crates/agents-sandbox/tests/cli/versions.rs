@@ -196,7 +196,7 @@ fn a_pinned_version_stays_until_it_is_taken_back() {
     let json = environment.json(&["sandbox", "inspect", "--agent", "pi"]);
     assert_eq!(json["agent_version"]["pinned"], "1.0.0");
     environment.run(&["build", "--agent", "pi", "--agent-version", "1.1.0"]).success();
-    environment.run(&["stop", "--agent", "pi"]).success();
+    environment.run(&["stop", "--cold", "--agent", "pi"]).success();
     run(&environment, &RUN);
     assert_ne!(digest(), pinned, "`build` pins as well");
     npm(&environment, "echo 1.2.0");

@@ -17,11 +17,11 @@ use sandbox_runtime::{Runtime, StopOutcome};
 
 use crate::contract::QemuHarness;
 
-/// Where the guest's server listens, on its loopback alone.
-const GUEST_PORT: u16 = 4711;
+/// Where the guest's server listens, on its loopback alone: a port that elsewhere is root's.
+const GUEST_PORT: u16 = 80;
 /// Answers one connection after another with what it got, in capitals.
 const SERVER: &str = "use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0); setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
-     bind($s, sockaddr_in(4711, INADDR_LOOPBACK)) or die; listen($s, 16); $SIG{HUP} = q(IGNORE); fork and exit; \
+     bind($s, sockaddr_in(80, INADDR_LOOPBACK)) or die; listen($s, 16); $SIG{HUP} = q(IGNORE); fork and exit; \
      while (accept(my $c, $s)) { local $/; my $got = <$c>; print $c uc $got; close $c }";
 
 fn text(error: impl Display) -> String {

@@ -274,7 +274,12 @@ fn carries_over() -> Outcome {
     drop(before);
     stop(&context, &target, false).map_err(told)?;
     let old = house.current()?;
-    let wish = Replacement { build: house.request().build_request(), volume: None, remove_old: false };
+    let wish = Replacement {
+        build: house.request().build_request(),
+        volume: None,
+        former: Vec::new(),
+        remove_old: false,
+    };
     let replaced = migrate(&context, &wish).map_err(told)?;
     same(&replaced.old, &old)?;
     same(&house.current()?, &replaced.new)?;
@@ -297,7 +302,12 @@ fn edited() -> Outcome {
     drop(before);
     stop(&context, &target, false).map_err(told)?;
     let old = house.current()?;
-    let wish = Replacement { build: house.request().build_request(), volume: None, remove_old: false };
+    let wish = Replacement {
+        build: house.request().build_request(),
+        volume: None,
+        former: Vec::new(),
+        remove_old: false,
+    };
     let edit = edit(&context, &wish).map_err(told)?;
     let script =
         format!("cp -a {GUEST_OLD_HOME}/kept ~/kept && ! touch {GUEST_OLD_HOME}/x 2>/dev/null && ls ~");

@@ -195,3 +195,63 @@ fn a_destination_that_is_none_shows_its_place() {
     assert_eq!(own.help(), Some("the host's own services are `host`"));
     yaml("network: {egress-deny: ['127.0.0.1:80']}\n").load();
 }
+
+/// Settings are written by people who do not know the parser's rules by name.
+#[test]
+fn what_is_no_yaml_is_said_in_words_of_settings() {
+    let documents = [
+        "memory: 4G: 5\n",
+        "network:\n\tprofile: none\n",
+        "agent: \"pi\n",
+        "agent: 'pi\ncpus: 2\n",
+        "ports: [1, 2\n",
+        "mounts: {a: b\n",
+        "memory: 4G\nmemory: 5G\n",
+        "agent: *pi\n",
+        "memory\ncpus: 2\n",
+        "memory: 4G\n  cpus: 2\n",
+        "a: 1\n---\nb: 2\n",
+        "cpus: 2\n memory: 4G\n",
+        "agent: @pi\n",
+        "}\n",
+    ];
+    let mut said = String::new();
+    for text in documents {
+        let error = yaml(text).error().to_string();
+        let place = error.rsplit_once("config.yaml:").unwrap().1.to_string();
+        said.extend([format!("{text:?}\n"), format!("    {place}\n")]);
+        for word in ["scalar", "mapping", "token", "stream", "node", "anchor", "parsing", "simple key"] {
+            assert!(!place.contains(word), "{text:?}: {place}");
+        }
+    }
+    assert_snapshot!(said, @r#"
+    "memory: 4G: 5\n"
+        1:11: not valid YAML: a second `:` in one line, or a line that is indented too far; text with a colon in it needs quotes
+    "network:\n\tprofile: none\n"
+        2:2: not valid YAML: a tab cannot indent; use spaces
+    "agent: \"pi\n"
+        1:8: not valid YAML: a quote is not closed
+    "agent: 'pi\ncpus: 2\n"
+        1:8: not valid YAML: a quote is not closed
+    "ports: [1, 2\n"
+        1:8: not valid YAML: a bracket is not closed
+    "mounts: {a: b\n"
+        1:9: not valid YAML: a bracket is not closed
+    "memory: 4G\nmemory: 5G\n"
+        2:1: not valid YAML: the same name stands there twice
+    "agent: *pi\n"
+        1:8: not valid YAML: `*` stands for a value that has no name; text that begins with it needs quotes
+    "memory\ncpus: 2\n"
+        2:5: not valid YAML: a second `:` in one line, or a line that is indented too far; text with a colon in it needs quotes
+    "memory: 4G\n  cpus: 2\n"
+        2:7: not valid YAML: a second `:` in one line, or a line that is indented too far; text with a colon in it needs quotes
+    "a: 1\n---\nb: 2\n"
+        3:1: not valid YAML: the file has more than one document; leave out `---`
+    "cpus: 2\n memory: 4G\n"
+        2:8: not valid YAML: a second `:` in one line, or a line that is indented too far; text with a colon in it needs quotes
+    "agent: @pi\n"
+        1:8: not valid YAML: this line does not fit to those above it; look at its indentation, colons and quotes
+    "}\n"
+        1:1: not valid YAML: this line does not fit to those above it; look at its indentation, colons and quotes
+    "#);
+}

@@ -84,8 +84,13 @@ fn what_is_no_file_is_refused_and_nobody_waits_for_it() {
     assert!(matches!(lab.error(), ConfigError::Unreadable { path, .. } if path == file));
     fs::remove_file(&file).unwrap();
     symlink("/dev/zero", &file).unwrap();
-    assert!(matches!(lab.error(), ConfigError::Unreadable { path, .. } if path == file));
+    assert!(matches!(lab.error(), ConfigError::Escape { path, .. } if path == file));
     fs::remove_file(&file).unwrap();
+    let own = lab.user("config.yaml", "");
+    fs::remove_file(&own).unwrap();
+    symlink("/dev/zero", &own).unwrap();
+    assert!(matches!(lab.error(), ConfigError::Unreadable { path, .. } if path == own));
+    fs::remove_file(&own).unwrap();
     fs::write(&file, "#".repeat((1 << 20) + 1)).unwrap();
     assert!(matches!(lab.error(), ConfigError::Unreadable { path, .. } if path == file));
     fs::write(&file, b"memory: \xff\n").unwrap();

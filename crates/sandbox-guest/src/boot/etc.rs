@@ -6,14 +6,7 @@ use sandbox_wire::{BootConfig, BootNetwork};
 
 use super::{step, trust};
 use crate::machine::{BootError, Steps};
-
-/// Settings that the kernel leaves too low, or too closed, for a machine that development happens on.
-const SYSCTLS: [(&str, &str); 2] = [
-    // Everybody may ping.
-    ("/proc/sys/net/ipv4/ping_group_range", "0 2147483647"),
-    // Watchers of editors, bundlers and test runners take one each.
-    ("/proc/sys/fs/inotify/max_user_instances", "1024"),
-];
+use crate::sysctls;
 
 /// Writes what belongs to this boot into the new root's /etc.
 pub fn write(config: &BootConfig, steps: &Steps) -> Result<(), BootError> {
@@ -30,10 +23,7 @@ pub fn write(config: &BootConfig, steps: &Steps) -> Result<(), BootError> {
     step(steps, "adding to the trusted certificates", || {
         trust::install(Path::new("/"), network.and_then(|network| network.extra_ca_pem.as_deref()))
     })?;
-    for (path, value) in SYSCTLS {
-        // A kernel without the setting works without it.
-        let _ = fs_err::write(path, value);
-    }
+    sysctls::apply();
     Ok(())
 }
 

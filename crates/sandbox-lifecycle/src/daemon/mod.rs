@@ -2,13 +2,12 @@
 
 mod process;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health, profile};
 use sandbox_state::{DaemonRecord, SandboxFiles, read_record, write_record};
 
-use crate::locks::boot_lock;
+use crate::locks::server_lock;
 use crate::{Context, LifecycleError, Result, Up, UpRequest};
 
 use process::Process;
@@ -54,7 +53,7 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
         }
         return Ok(Some(reachable(&record)));
     }
-    let _lock = boot_lock(context, &target, request.verb)?;
+    let _lock = server_lock(context, &target, request.verb)?;
     let process = Process::new(context, up, daemon);
     if let Some(record) = recorded(&files, up)? {
         // Whoever held the lock has started it, or gave up while it was starting.
@@ -79,19 +78,6 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
         log: process.log(),
     })?;
     Ok(Some(reachable(&record)))
-}
-
-/// Has the server make ready what the first session in `up.guest_dir` needs, while the client starts.
-/// Nobody waits for it, and what fails is done when it is needed.
-pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
-    let Some(profile) = &profile(up.agent).daemon else { return };
-    let runtime = Arc::clone(&context.runtime);
-    let (name, directory, daemon) = (up.name.clone(), up.guest_dir.clone(), daemon.clone());
-    std::thread::spawn(move || {
-        let dial = || runtime.dial(&name, daemon.port);
-        let server = Server::new(profile, Box::new(dial), &daemon.password, DEADLINE);
-        sandbox_agents::warm_up(&server, &directory);
-    });
 }
 
 fn recorded(files: &SandboxFiles, up: &Up) -> Result<Option<DaemonRecord>> {

@@ -11,6 +11,7 @@ mod hooks;
 mod host_files;
 mod merge;
 mod place;
+mod restart;
 mod transfer;
 
 use sandbox_agents::profile;
@@ -23,6 +24,7 @@ pub use assembly::{Assembly, Fate, Hook, Item, Layer, assemble};
 pub use hooks::{StartupHook, startup_hooks};
 
 use bundle::Bundle;
+use restart::{Restart, may_restart};
 use transfer::transfer;
 
 /// What [`provision`] did.
@@ -38,8 +40,8 @@ pub enum Provisioned {
 /// longer there on the host is removed. What the agent itself changed in a file stays until the host's
 /// file changes.
 ///
-/// Where nobody else is attached, a server that runs with the former configuration is forgotten, so that
-/// [`crate::ensure_daemon`] starts it anew.
+/// A server that runs with the former configuration is forgotten, so that [`crate::ensure_daemon`] starts it
+/// anew, where nobody else is attached and no session is at work, or [`crate::Decisions::server`] says so.
 pub fn provision(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<(Provisioned, Assembly)> {
     let assembly = assemble(&context.layout, &request.project, request.agent, &request.provision)?;
     for warning in &assembly.warnings {
@@ -66,23 +68,22 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
     if bundle.is_empty() {
         return Ok(Provisioned::Unchanged);
     }
+    let served = bundle.touches(profile(request.agent).config.guest_dir) && files.daemon().exists();
+    let restart = served.then(|| may_restart(context, request, up, &files)).transpose()?;
     let step = context.reporter.begin("copying configuration into the sandbox");
     transfer(context.runtime.as_ref(), &up.name, &bundle)
         .map_err(|problem| LifecycleError::Provision { agent: request.agent, problem })?;
     let done = Provisioned::Changed { written: bundle.written.len(), removed: bundle.removed.len() };
     step.finish(Some(&format!("{} files", bundle.written.len())));
-    let restart = bundle.touches(profile(request.agent).config.guest_dir);
     record.home_volume = home;
     record.files = bundle.files;
     write_record(&files.provision(), &record)?;
-    if restart && files.daemon().exists() {
-        if up.lease.other_clients() == 0 {
-            fs_err::remove_file(files.daemon())?;
-        } else {
-            context
-                .reporter
-                .info("others use the agent, so it reads the new configuration when it next starts");
-        }
+    match restart {
+        Some(Restart::Now) => fs_err::remove_file(files.daemon())?,
+        Some(Restart::Later) => context
+            .reporter
+            .info("the agent is in use, so it reads the new configuration when it next starts"),
+        None => {}
     }
     Ok(done)
 }

@@ -35,7 +35,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let volume = context.layout.volume(&home);
     let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
-        plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending, false),
+        plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending),
         _ => return Ok(None),
     }
     match keeper::lease(context, request, &files.keeper())? {
@@ -75,18 +75,11 @@ pub fn finish(
 
 /// Says which settings the running sandbox does not have yet. Only `run` is where someone may have changed
 /// them on purpose; every other verb takes the sandbox as it is.
-pub fn tell_pending(context: &Context<'_>, request: &UpRequest, pending: &[&str], made_anew: bool) {
+pub fn tell_pending(context: &Context<'_>, request: &UpRequest, pending: &[&str]) {
     if pending.is_empty() {
         return;
     }
-    let list = pending.join(", ");
-    if made_anew {
-        context
-            .reporter
-            .warning(&format!("others use the sandbox, so it keeps running as it is; changed since: {list}"));
-        return;
-    }
-    let text = format!("changed settings apply when the sandbox next starts: {list}");
+    let text = format!("changed settings apply when the sandbox next starts: {}", pending.join(", "));
     if request.verb == "run" {
         context.reporter.info(&text);
     } else {

@@ -1,7 +1,9 @@
 //! What becomes of the home when its image changed.
 
+use std::path::Path;
+
 use sandbox_model::{Digest, SandboxSpec, VolumeName};
-use sandbox_state::{ProjectState, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, write_record};
 
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::Plan;
@@ -56,15 +58,30 @@ pub fn replace(
     };
     let dev = (wanted.workspace.guest_uid, wanted.workspace.guest_gid);
     let (name, path) = make(context, target, &wanted.image_digest, dev, how)?;
-    settle(state, name, &wanted.image_digest);
-    write_record(&context.layout.sandbox_state(&target.checkout, target.agent).state(), state)?;
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    record(&files, state, name, &path, &wanted.image_digest)?;
     wanted.home.path = path;
     Ok(())
 }
 
+/// Records a home that was just made. One that cannot be recorded goes again: nobody would find it.
+pub fn record(
+    files: &SandboxFiles,
+    state: &mut ProjectState,
+    home: VolumeName,
+    path: &Path,
+    image: &Digest,
+) -> Result<()> {
+    settle(state, home, image);
+    write_record(&files.state(), state).or_else(|error| {
+        fs_err::remove_file(path)?;
+        Err(error.into())
+    })
+}
+
 /// Notes a home that was just made from an image: whatever comes now, nobody is asked about that image. What
 /// it was built from is noted with the sandbox, and until then nothing is known of it.
-pub fn settle(state: &mut ProjectState, home: VolumeName, image: &Digest) {
+fn settle(state: &mut ProjectState, home: VolumeName, image: &Digest) {
     state.home_volume = Some(home);
     state.image_digest = Some(image.clone());
     state.fingerprints.remove(IMAGE_FINGERPRINT);

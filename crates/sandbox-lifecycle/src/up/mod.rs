@@ -5,9 +5,11 @@ mod guest;
 mod home;
 mod others;
 mod plan;
+mod ports;
 mod prepare;
 mod rehearse;
 pub(crate) mod spec;
+mod stakes;
 
 pub(crate) use attach::IMAGE_FINGERPRINT;
 pub(crate) use others::held;

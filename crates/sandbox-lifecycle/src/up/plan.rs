@@ -4,6 +4,10 @@ use sandbox_model::{SandboxSpec, Status};
 
 use crate::{Change, Class, drift};
 
+const REST: &str = "auto-stop";
+/// Whoever made one of these another did so to have it from the next start on.
+const MEANT: [&str; 2] = ["home volume", "workspace"];
+
 /// What the sandbox that exists needs before it is the one that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
@@ -17,11 +21,17 @@ pub enum Plan {
     /// Change the record of the one at rest, then start it.
     Update,
     Start,
-    /// It runs. The named settings differ and apply when it next starts (or, where `made_anew`, when it
-    /// next starts without a client), because nobody is cut off.
+    /// Start the one at rest as it was, because its memory is saved and ends with a change. The named
+    /// settings differ; `kept` where one of them was meant to count from now on.
+    Wake {
+        pending: Vec<&'static str>,
+        kept: bool,
+    },
+    /// It runs. The named settings differ and apply when it next starts; where `kept`, a start was due for
+    /// them, and what uses it is not cut off.
     Use {
         pending: Vec<&'static str>,
-        made_anew: bool,
+        kept: bool,
     },
     /// It is being stopped: look again when that is over.
     Wait,
@@ -29,28 +39,37 @@ pub enum Plan {
     Refuse,
 }
 
-/// `existing` is what the runtime has; `others` says whether anyone uses it.
-pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, others: bool) -> Plan {
+/// `existing` is what the runtime has; with `keep` it has something to lose (a client, or programs in its
+/// memory), and keeps it.
+pub fn plan(existing: Option<(&Status, &SandboxSpec)>, wanted: &SandboxSpec, keep: bool) -> Plan {
     let Some((status, current)) = existing else { return Plan::Create };
     let changes = drift(current, wanted);
     let fixed = changes.iter().any(|change| change.fixed);
     let restarts = changes.iter().any(|change| change.class == Class::Recreate);
     match status {
+        status if status.is_at_rest() && keep && current != wanted => {
+            // How it goes to rest the next time is its keeper's business, whatever its record says.
+            let kept = changes.iter().any(|change| change.setting != REST);
+            Plan::Wake { pending: names(&changes, false), kept }
+        }
         status if status.is_at_rest() && fixed => Plan::Recreate,
         status if status.is_at_rest() && current != wanted => Plan::Update,
         status if status.is_at_rest() => Plan::Start,
-        Status::Running if restarts && others => {
-            Plan::Use { pending: names(&changes, true), made_anew: true }
-        }
+        Status::Running if restarts && keep => Plan::Use { pending: names(&changes, true), kept: true },
         // The caller holds the boot lock, so whoever began a boot is gone: nobody waits for it, and
         // what it was begun with (an open network, say) may not be what is wanted now.
         Status::Running | Status::Starting if fixed => Plan::StopAndRecreate,
         Status::Running | Status::Starting if restarts => Plan::StopAndUpdate,
-        Status::Running => Plan::Use { pending: names(&changes, false), made_anew: false },
+        Status::Running => Plan::Use { pending: names(&changes, false), kept: false },
         Status::Starting => Plan::Start,
         Status::Draining => Plan::Wait,
         _ => Plan::Refuse,
     }
+}
+
+/// Whether these changes are not worth a question: what they take to count was already agreed to.
+pub fn is_meant(changes: &[Change]) -> bool {
+    changes.iter().any(|change| MEANT.contains(&change.setting))
 }
 
 fn names(changes: &[Change], restarting: bool) -> Vec<&'static str> {
@@ -65,11 +84,11 @@ mod tests {
     use super::*;
     use crate::up::spec::tests::example;
 
-    fn decide(status: &Status, change: impl Fn(&mut SandboxSpec), others: bool) -> Plan {
+    fn decide(status: &Status, change: impl Fn(&mut SandboxSpec), keep: bool) -> Plan {
         let current = example();
         let mut wanted = example();
         change(&mut wanted);
-        plan(Some((status, &current)), &wanted, others)
+        plan(Some((status, &current)), &wanted, keep)
     }
 
     fn image(spec: &mut SandboxSpec) {
@@ -95,7 +114,7 @@ mod tests {
 
     #[test]
     fn nobody_is_cut_off() {
-        let kept = |pending, made_anew| Plan::Use { pending, made_anew };
+        let kept = |pending, kept| Plan::Use { pending, kept };
         assert_eq!(decide(&Status::Running, nothing, false), kept(vec![], false));
         assert_eq!(decide(&Status::Running, memory, true), kept(vec!["memory"], false));
         assert_eq!(decide(&Status::Running, memory, false), kept(vec!["memory"], false));
@@ -105,6 +124,28 @@ mod tests {
         assert_eq!(decide(&Status::Running, tmp, true), kept(vec!["tmp-size"], true));
         assert_eq!(decide(&Status::Running, tmp, false), Plan::StopAndUpdate);
         assert_eq!(decide(&Status::Stopped, tmp, false), Plan::Update);
+    }
+
+    #[test]
+    fn saved_memory_is_kept_as_it_is() {
+        let wake = |pending, kept| Plan::Wake { pending, kept };
+        assert_eq!(decide(&Status::Stopped, nothing, true), Plan::Start);
+        assert_eq!(decide(&Status::Stopped, memory, true), wake(vec!["memory"], true));
+        assert_eq!(decide(&Status::Stopped, image, true), wake(vec!["image"], true));
+        assert_eq!(decide(&Status::Stopped, |spec| spec.sleep ^= true, true), wake(vec!["auto-stop"], false));
+        let label = |spec: &mut SandboxSpec| drop(spec.labels.insert("x".into(), "y".into()));
+        assert_eq!(decide(&Status::Stopped, label, true), wake(vec![], false));
+        assert_eq!(decide(&Status::Stopped, label, false), Plan::Update);
+    }
+
+    #[test]
+    fn another_home_was_asked_for() {
+        let mut wanted = example();
+        wanted.home.path = "/volumes/other.ext4".into();
+        assert!(is_meant(&drift(&example(), &wanted)));
+        wanted = example();
+        memory(&mut wanted);
+        assert!(!is_meant(&drift(&example(), &wanted)));
     }
 
     #[test]

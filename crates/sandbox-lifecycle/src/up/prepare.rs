@@ -5,19 +5,25 @@ use std::time::Instant;
 use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{Digest, SandboxSpec, Status};
 use sandbox_runtime::SandboxInfo;
-use sandbox_state::{ProjectState, SandboxFiles, crash, read_record, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record, write_record};
 
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan};
-use super::{Outcome, guest, home, others, spec};
+use super::stakes::{Stake, at_stake};
+use super::{Outcome, guest, home, ports, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
-    Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion, Stage, UpRequest,
-    build, drift, home_volume, keeper, memory, sandbox_name, versions,
+    Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
+    SleepingQuestion, Stage, UpRequest, build, drift, home_volume, keeper, memory, sandbox_name, versions,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Records, and the keeper's own files.
+const STATE_SPACE: u64 = 256 << 10;
+/// A root disk and a home with nothing in them.
+const DATA_SPACE: u64 = 16 << 20;
 
 /// `request.rebuild` is taken back once it is done, and `booted` is set once the sandbox was started, so
 /// that another round does neither again.
@@ -35,10 +41,13 @@ pub fn prepare(
     }
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
+    // What cannot be recorded is not begun, and nothing is ended for it.
+    check_space(&files.dir, STATE_SPACE)?;
+    check_space(&context.layout.volumes(), DATA_SPACE)?;
     // Nobody removes images while one is about to be used.
     let images = use_images(context, request.verb)?;
     let image = Stage::Image.run(context.reporter, || image(context, request, &state, content_id))?;
-    request.rebuild = false;
+    let rebuilt = std::mem::take(&mut request.rebuild) || is_other_version(request, &state);
     versions::remember_wanted(&mut state, &files, request.agent_version.as_ref())?;
 
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
@@ -46,8 +55,7 @@ pub fn prepare(
     let (volume, home, made) = Stage::HomeVolume
         .run(context.reporter, || home_volume::ensure(context, &target, &state, &image.digest, owner))?;
     if made {
-        home::settle(&mut state, volume, &image.digest);
-        write_record(&files.state(), &state)?;
+        home::record(&files, &mut state, volume, &home, &image.digest)?;
     }
 
     let begin = Instant::now();
@@ -56,7 +64,7 @@ pub fn prepare(
     let today = std::mem::replace(&mut wanted.name, name.clone());
     let existing = context.runtime.inspect(&name)?;
     let mut asleep = false;
-    let plan = decide(context, request, existing.as_ref(), &wanted)?;
+    let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
     match &plan {
         Plan::Wait => return Ok(Outcome::Unsettled),
@@ -64,7 +72,15 @@ pub fn prepare(
             let status = existing.map_or(Status::Created, |info| info.status);
             return Err(LifecycleError::NotUsable { name, status });
         }
-        Plan::Use { pending, made_anew } => tell_pending(context, request, pending, *made_anew),
+        // Whoever decided that it stays so has told it.
+        Plan::Use { kept: true, .. } => {}
+        Plan::Use { pending, .. } => tell_pending(context, request, pending),
+        Plan::Wake { pending, kept } => {
+            asleep = true;
+            if !kept {
+                tell_pending(context, request, pending);
+            }
+        }
         Plan::Create
         | Plan::Recreate
         | Plan::StopAndRecreate
@@ -72,7 +88,9 @@ pub fn prepare(
         | Plan::Update
         | Plan::Start => {
             asleep = existing.as_ref().is_some_and(|info| info.saved_memory.is_some()) && plan == Plan::Start;
-            let changes = existing.map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
+            let changes = existing.as_ref().map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
+            let live = existing.as_ref().filter(|info| !info.status.is_at_rest());
+            ports::check(&wanted.ports, live.map_or(&[], |info| &info.spec.ports))?;
             let choice = home::ask(context, &plan, &state, &wanted, &changes)?;
             tell_applied(context, request, &changes);
             if plan != Plan::Start {
@@ -95,7 +113,7 @@ pub fn prepare(
             }
         }
     }
-    if !matches!(plan, Plan::Use { made_anew: true, .. }) {
+    if !matches!(plan, Plan::Use { kept: true, .. } | Plan::Wake { kept: true, .. }) {
         record(&files, &mut state, &image)?;
     }
     if !matches!(plan, Plan::Use { .. }) {
@@ -106,7 +124,10 @@ pub fn prepare(
         crash::point("the sandbox is started");
         step.finish(None);
         *booted = true;
-        versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
+        // What wakes as it was has the image that it had.
+        if !matches!(plan, Plan::Wake { kept: true, .. }) {
+            versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
+        }
     }
     drop(images);
     let outcome = keeper::lease_or_start(context, request, &name, &files)?;
@@ -120,13 +141,21 @@ pub fn prepare(
     }
 }
 
+/// The user asked for another version of the agent than the sandbox has.
+fn is_other_version(request: &UpRequest, state: &ProjectState) -> bool {
+    let (wanted, image) = (&request.agent_version, &state.agent.image);
+    let (Some(wanted), Some(image)) = (wanted, image) else { return false };
+    image.version.as_ref().is_some_and(|has| *has != wanted.version)
+}
+
 /// What came of a plan, in a few words.
 const fn done(plan: &Plan) -> &'static str {
     match plan {
         Plan::Create => "made and started",
         Plan::Recreate | Plan::StopAndRecreate => "made anew and started",
-        Plan::Update | Plan::StopAndUpdate => "changed and started",
-        Plan::Start => "started",
+        Plan::Update => "changed and started",
+        Plan::StopAndUpdate => "changed and restarted",
+        Plan::Start | Plan::Wake { .. } => "started",
         Plan::Use { .. } | Plan::Wait | Plan::Refuse => "it runs",
     }
 }
@@ -156,36 +185,68 @@ pub fn image(
     Ok(Image { digest: image.digest, content_id: content_id.into() })
 }
 
-/// What to do with the sandbox that is there, asking where others would be cut off.
+/// What to do with the sandbox that is there, asking where something would be lost.
 fn decide(
     context: &Context<'_>,
     request: &UpRequest,
     existing: Option<&SandboxInfo>,
     wanted: &SandboxSpec,
+    rebuilt: bool,
 ) -> Result<Plan> {
-    let plan = |others| plan(existing.map(|info| (&info.status, &info.spec)), wanted, others);
+    let Some(info) = existing else { return Ok(Plan::Create) };
+    let plan = |keep| plan(Some((&info.status, &info.spec)), wanted, keep);
     let alone = plan(false);
-    let (Some(info), Plan::StopAndRecreate | Plan::StopAndUpdate) = (existing, &alone) else {
+    let mut changes = drift(&info.spec, wanted);
+    let Some(stake) = at_stake(context, &request.target(), info, &alone, &changes, rebuilt) else {
         return Ok(alone);
     };
-    let Some(held) = others::held(context, &request.target()) else { return Ok(alone) };
-    let mut changes = drift(&info.spec, wanted);
-    changes.retain(|change| change.class == Class::Recreate);
-    let question = RunningQuestion { sandbox: &wanted.name, changes: &changes, held: &held };
-    match context.reporter.decisions().running(&question) {
-        RunningChoice::Keep => Ok(plan(true)),
+    let kept = plan(true);
+    if !matches!(kept, Plan::Use { kept: true, .. } | Plan::Wake { kept: true, .. }) {
+        return Ok(kept);
+    }
+    if !matches!(stake, Stake::Memory(_)) {
+        changes.retain(|change| change.class == Class::Recreate);
+    }
+    match ask(context, wanted, &changes, &stake) {
+        RunningChoice::Keep => {
+            tell_kept(context, &changes, &stake);
+            Ok(kept)
+        }
         RunningChoice::Proceed => Ok(alone),
         RunningChoice::Quit => Err(Declined::error()),
     }
 }
 
+fn ask(context: &Context<'_>, wanted: &SandboxSpec, changes: &[Change], stake: &Stake) -> RunningChoice {
+    let (sandbox, decisions) = (&wanted.name, context.reporter.decisions());
+    let running = |held| decisions.running(&RunningQuestion { sandbox, changes, held });
+    match stake {
+        Stake::Held(held) => running(held),
+        Stake::Programs => running("not used just now, but programs run in it"),
+        Stake::Memory(memory) => decisions.sleeping(&SleepingQuestion { sandbox, changes, memory: *memory }),
+    }
+}
+
+fn tell_kept(context: &Context<'_>, changes: &[Change], stake: &Stake) {
+    let why = match stake {
+        Stake::Held(_) => "others use the sandbox, so it keeps running as it is",
+        Stake::Programs => "programs run in the sandbox, so it keeps running as it is",
+        Stake::Memory(_) => "the sandbox sleeps with its programs, and wakes as it was",
+    };
+    let list: Vec<&str> = changes.iter().map(|change| change.setting).collect();
+    context.reporter.postponed(&format!("{why}; changed since: {}", list.join(", ")));
+}
+
 /// Nobody uses it, or they were asked.
 fn stop(context: &Context<'_>, plan: &Plan, wanted: &SandboxSpec) -> Result<()> {
-    if matches!(plan, Plan::StopAndRecreate | Plan::StopAndUpdate) {
-        let step = context.reporter.begin("stopping the sandbox to make it anew");
-        context.runtime.stop(&wanted.name, GRACE)?;
-        step.finish(None);
-    }
+    let what = match plan {
+        Plan::StopAndRecreate => "stopping the sandbox to make it anew",
+        Plan::StopAndUpdate => "stopping the sandbox to start it with what changed",
+        _ => return Ok(()),
+    };
+    let step = context.reporter.begin(what);
+    context.runtime.stop(&wanted.name, GRACE)?;
+    step.finish(None);
     Ok(())
 }
 

@@ -1,11 +1,12 @@
 //! What [`super::up`] would do, without the machine.
 
 use sandbox_model::{Digest, Status, VolumeName};
-use sandbox_state::{ProjectState, read_record, write_record};
+use sandbox_state::{ProjectState, read_record};
 
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::{Plan, plan};
-use super::{guest, home, others, prepare, spec};
+use super::stakes::{Stake, at_stake};
+use super::{guest, home, prepare, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{Change, Context, Result, UpRequest, drift, home_volume, sandbox_name, versions};
 
@@ -52,10 +53,9 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     if let (true, Some(image)) = (acts, &image) {
         let owner = (workspace.guest_uid, workspace.guest_gid);
-        let (volume, _, made) = home_volume::ensure(context, &target, &state, image, owner)?;
+        let (volume, path, made) = home_volume::ensure(context, &target, &state, image, owner)?;
         if made {
-            home::settle(&mut state, volume, image);
-            write_record(&files.state(), &state)?;
+            home::record(&files, &mut state, volume, &path, image)?;
         }
     }
     let home = state.home_volume.filter(|name| context.layout.volume(name).exists());
@@ -70,8 +70,9 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
         let mut wanted = spec::spec(request, digest, path, workspace);
         wanted.name.clone_from(&info.spec.name);
         changes = drift(&info.spec, &wanted);
-        let held = others::held(context, &target).is_some();
-        deed = would(&plan(Some((&info.status, &info.spec)), &wanted, held));
+        let alone = plan(Some((&info.status, &info.spec)), &wanted, false);
+        let lost = at_stake(context, &target, info, &alone, &changes, request.rebuild);
+        deed = would(&plan(Some((&info.status, &info.spec)), &wanted, lost.is_some()), lost.as_ref());
     }
     Ok(Rehearsal { image, home, status: existing.map(|info| info.status), deed, changes })
 }
@@ -91,15 +92,19 @@ fn recorded(
     Ok(loaded.is_some_and(|image| image.digest == digest).then_some(digest))
 }
 
-const fn would(plan: &Plan) -> &'static str {
+const fn would(plan: &Plan, stake: Option<&Stake>) -> &'static str {
     match plan {
         Plan::Create => "would be made",
         Plan::Recreate => "would be made anew",
         Plan::StopAndRecreate => "would be stopped and made anew",
         Plan::StopAndUpdate => "would be stopped, changed and started",
         Plan::Update => "would be changed and started",
-        Plan::Start => "would be started",
-        Plan::Use { made_anew: true, .. } => "would be used as it is, for others use it",
+        Plan::Wake { kept: true, .. } => "would be woken as it is, for its memory is saved",
+        Plan::Start | Plan::Wake { .. } => "would be started",
+        Plan::Use { kept: true, .. } => match stake {
+            Some(Stake::Programs) => "would be used as it is, for programs run in it",
+            _ => "would be used as it is, for others use it",
+        },
         Plan::Use { .. } => "would be used",
         Plan::Wait => "would be waited for",
         Plan::Refuse => "takes no clients",

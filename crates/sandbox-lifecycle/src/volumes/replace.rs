@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use sandbox_model::{Digest, ImageRef, SandboxName, VolumeName};
+use sandbox_model::{CheckoutSlug, Digest, ImageRef, SandboxName, VolumeName};
 use sandbox_state::{Lock, ProjectState, read_record, write_record};
 
 use super::{VolumeError, copy, files, graft, rest};
@@ -26,6 +26,8 @@ pub struct Replacement {
     pub build: BuildRequest,
     /// The volume to take over or away; the recorded one where it is `None`.
     pub volume: Option<VolumeName>,
+    /// Names that the checkout had before: volumes of these are its own too.
+    pub former: Vec<CheckoutSlug>,
     /// Remove that volume once the new one is recorded.
     pub remove_old: bool,
 }
@@ -68,16 +70,16 @@ pub fn migrate(context: &Context<'_>, wish: &Replacement) -> Result<Replaced, Vo
 pub fn replaceable(context: &Context<'_>, wish: &Replacement) -> Result<VolumeName, VolumeError> {
     let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
     let old = named(context, &target, wish)?;
-    usable(context, &target, &old)?;
+    usable(context, &target, &old, wish)?;
     Ok(old)
 }
 
-/// Only a sandbox that has a home can get another.
+/// Only a sandbox that has a home, or is given one, can get another.
 fn named(context: &Context<'_>, target: &Target, wish: &Replacement) -> Result<VolumeName, VolumeError> {
     let state_file = context.layout.sandbox_state(&target.checkout, target.agent).state();
     let state = read_record::<ProjectState>(&state_file)?.unwrap_or_default();
-    let recorded = state.home_volume.ok_or_else(|| VolumeError::NoHome(target.clone()))?;
-    Ok(wish.volume.clone().unwrap_or(recorded))
+    let named = wish.volume.clone().or(state.home_volume);
+    named.ok_or_else(|| VolumeError::NoHome(target.clone()))
 }
 
 fn replace(
@@ -120,7 +122,7 @@ impl Begun {
         let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
         let boot = boot_lock(context, &target, purpose)?;
         let old = named(context, &target, wish)?;
-        let path = usable(context, &target, &old)?;
+        let path = usable(context, &target, &old, wish)?;
         let mut running = user(context, &path)?;
         if let (true, Some(name)) = (at_rest, &running) {
             rest::make_rest(context, &target, name, &old)?;
@@ -187,10 +189,19 @@ fn user(context: &Context<'_>, volume: &Path) -> Result<Option<SandboxName>, Vol
 }
 
 /// The file of a volume that is the target's own and looks whole.
-fn usable(context: &Context<'_>, target: &Target, name: &VolumeName) -> Result<PathBuf, VolumeError> {
+fn usable(
+    context: &Context<'_>,
+    target: &Target,
+    name: &VolumeName,
+    wish: &Replacement,
+) -> Result<PathBuf, VolumeError> {
     let volume = files(&context.layout)?.into_iter().find(|volume| volume.name == *name);
     let volume = volume.ok_or_else(|| VolumeError::NoSuchVolume(name.clone()))?;
-    if owner::of_volume(name).is_some_and(|(owner, _)| owner != *target) {
+    let own = |owner: &Target| {
+        owner.agent == target.agent
+            && (owner.checkout == target.checkout || wish.former.contains(&owner.checkout))
+    };
+    if owner::of_volume(name).is_some_and(|(owner, _)| !own(&owner)) {
         return Err(VolumeError::Foreign(name.clone()));
     }
     match volume.problem {

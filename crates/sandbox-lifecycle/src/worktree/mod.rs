@@ -2,18 +2,23 @@
 
 mod wish;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_agents::{Server, Worktree, create_worktree, profile, remove_worktree, worktrees};
-use sandbox_model::{ExecSpec, GUEST_HOME, GUEST_WORKSPACE};
+use sandbox_model::{ExecSpec, GUEST_HOME, GUEST_WORKSPACE, Status};
 use sandbox_runtime::Collected;
+use sandbox_state::{DaemonRecord, read_record};
 
-use crate::{Context, Daemon, LifecycleError, Result, Up};
+use crate::{Context, Daemon, LifecycleError, Result, Target, Up, sandbox_name};
 
 pub use wish::{InvalidWorktree, WorktreeWish};
 
 /// Making one checks its files out only after the answer, but a large repository takes its time before.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// For a list, which a person waits for.
+const QUICK: Duration = Duration::from_secs(5);
 
 /// The commit that `$2` is in the repository at `$1`.
 const RESOLVE: &str = r#"git -C "$1" rev-parse --verify --quiet --end-of-options "$2^{commit}""#;
@@ -65,11 +70,27 @@ pub fn open_worktree(context: &Context<'_>, up: &Up, daemon: &Daemon, wish: &Wor
     Ok(Opened { worktree, created: true })
 }
 
-/// Every worktree that the agent's server knows of.
-pub fn list_worktrees(context: &Context<'_>, up: &Up, daemon: &Daemon) -> Result<Vec<Worktree>> {
-    let server = server(context, up, daemon)?;
-    worktrees(&server, GUEST_WORKSPACE)
-        .map_err(|error| LifecycleError::Server { agent: up.agent, problem: error.to_string() })
+/// Every worktree that the agent's server knows of, where it answers just now; `None` where it does not.
+/// Starts nothing and waits for nobody.
+pub fn list_worktrees(context: &Context<'_>, target: &Target) -> Result<Option<Vec<Worktree>>> {
+    let Some(of_agent) = &profile(target.agent).daemon else {
+        return Err(LifecycleError::NoServer { agent: target.agent });
+    };
+    let name = sandbox_name(context, target)?;
+    let running = context.runtime.inspect(&name)?.is_some_and(|info| info.status == Status::Running);
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let record = read_record::<DaemonRecord>(&files.daemon())?.filter(|_| running);
+    let Some(record) = record else { return Ok(None) };
+    let dial = || context.runtime.dial(&name, record.port);
+    let server = Server::new(of_agent, Box::new(dial), &record.password, QUICK);
+    // Whatever keeps it from answering: the repository knows them too.
+    Ok(worktrees(&server, GUEST_WORKSPACE).ok())
+}
+
+/// Those in the guest's home that the checkout's repository knows, read on the host.
+pub fn worktrees_of_checkout(folders: impl IntoIterator<Item = PathBuf>) -> Vec<Worktree> {
+    let inside = folders.into_iter().filter(|folder| folder.starts_with(GUEST_HOME));
+    inside.map(|folder| Worktree::new(folder.to_string_lossy().into_owned())).collect()
 }
 
 /// Removes a worktree and its branch. Without `force` one with changes that are not committed stays, and is

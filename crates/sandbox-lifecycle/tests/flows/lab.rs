@@ -198,7 +198,12 @@ impl Lab {
 
     /// Another home, as the volume commands ask for it.
     pub fn replacement(&self) -> Replacement {
-        Replacement { build: self.request().build_request(), volume: None, remove_old: false }
+        Replacement {
+            build: self.request().build_request(),
+            volume: None,
+            former: Vec::new(),
+            remove_old: false,
+        }
     }
 
     /// Another process that takes the home over into a new volume.

@@ -163,28 +163,43 @@ impl ImageStore {
         record.map_or(Ok(None), |record| self.info(record))
     }
 
-    fn references(&self) -> Result<Vec<ReferenceRecord>, RuntimeError> {
+    /// The files of `references/`.
+    fn reference_files(&self) -> Result<Vec<PathBuf>, RuntimeError> {
         let entries = match fs::read_dir(self.layout.references()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
-        let mut records = Vec::new();
+        let mut files = Vec::new();
         for entry in entries {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                records.extend(read_record::<ReferenceRecord>(&path).map_err(from_state)?);
+                files.push(path);
             }
         }
-        records.sort_by(|a, b| a.reference.cmp(&b.reference));
+        Ok(files)
+    }
+
+    /// Every one of them, or an error: what is not known to be unused must not go.
+    fn references(&self) -> Result<Vec<ReferenceRecord>, RuntimeError> {
+        let mut records = Vec::new();
+        for path in self.reference_files()? {
+            records.extend(read_record::<ReferenceRecord>(&path).map_err(from_state)?);
+        }
         Ok(records)
     }
 
+    /// Those that can be read. Whoever uses another by its name is told what is wrong with it.
     pub fn list(&self) -> Result<Vec<ImageInfo>, RuntimeError> {
         let mut images = Vec::new();
-        for record in self.references()? {
-            images.extend(self.info(record)?);
+        for path in self.reference_files()? {
+            let record = read_record::<ReferenceRecord>(&path).map_err(from_state);
+            match record.and_then(|record| record.map_or(Ok(None), |record| self.info(record))) {
+                Ok(image) => images.extend(image),
+                Err(error) => tracing::warn!("an image is not listed: {error}"),
+            }
         }
+        images.sort_by(|a, b| a.reference.cmp(&b.reference));
         Ok(images)
     }
 

@@ -211,6 +211,9 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::PermissionDenied) => {
+            return Err(RuntimeError::BadRecord { path: path.into(), problem: error.to_string() });
+        }
         Err(error) => return Err(error.into()),
     };
     serde_json::from_slice(&text)

@@ -108,7 +108,10 @@ fn change(app: &App, args: &ChangeArgs, list: List) -> CommandResult {
             app.console.warning(&format!("network.egress-deny has `{text}` too, and a denial wins"));
         }
     }
-    app.console.info("it counts from the next start of a sandbox on; a running one has to be stopped for it");
+    app.console.info(
+        "it counts from the next start of a sandbox on; one that runs or sleeps needs `agents-sandbox stop --cold` \
+         for it",
+    );
     Ok(Exit::SUCCESS)
 }
 

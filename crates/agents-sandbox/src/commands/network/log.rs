@@ -91,7 +91,7 @@ fn wanted(event: &Event, args: &LogArgs) -> bool {
 }
 
 fn table(events: &[Event]) -> Table {
-    let columns = [("TIME", true), ("", true), ("KIND", true), ("DESTINATION", true), ("WHY", false)];
+    let columns = [("TIME", true), ("VERDICT", true), ("KIND", true), ("DESTINATION", true), ("WHY", false)];
     let mut table = Table::new(&columns.map(|(heading, whole)| Column { heading, whole }));
     for event in events {
         table.row(row(event));

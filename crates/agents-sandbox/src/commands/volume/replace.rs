@@ -41,7 +41,8 @@ pub struct ReplaceArgs {
 Examples:
   agents-sandbox volume migrate                the project's home
   agents-sandbox volume migrate --rm           and remove the old volume when all went well
-  agents-sandbox volume migrate NAME           take the files of another volume of this project")]
+  agents-sandbox volume migrate NAME           take the files of another volume of this project,
+                                               also one from before its .git came or went")]
 pub struct MigrateArgs {
     #[command(flatten)]
     pub replace: ReplaceArgs,
@@ -84,7 +85,9 @@ impl ReplaceArgs {
         let purpose = if self.dry_run { Purpose::Look } else { Purpose::Use };
         let reviewed = approval::review(app, &meant, purpose)?;
         let build = meant.build_request(false, None, &reviewed)?;
-        Ok((meant, Replacement { build, volume: self.name.clone(), remove_old: self.remove_old }))
+        let former = approval::former_names(&App::layout()?, &meant.project);
+        let volume = self.name.clone();
+        Ok((meant, Replacement { build, volume, former, remove_old: self.remove_old }))
     }
 
     pub fn preview(&self, app: &App, wish: &Replacement, what: &str) -> CommandResult {

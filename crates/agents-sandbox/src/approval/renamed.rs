@@ -1,0 +1,40 @@
+//! A folder whose identity changed: what it had under the former name is said once, for it stays there.
+
+use sandbox_lifecycle::{Project, Target};
+use sandbox_model::{AgentName, CheckoutSlug};
+use sandbox_state::{Layout, ProjectState, read_record};
+
+use crate::app::App;
+use crate::error::CommandError;
+
+/// Nothing is said where there was nothing.
+pub fn tell(
+    app: &App,
+    layout: &Layout,
+    project: &Project,
+    before: &CheckoutSlug,
+) -> Result<(), CommandError> {
+    let mut homes = Vec::new();
+    for agent in AgentName::ALL {
+        let state = layout.sandbox_state(before, agent).state();
+        if let Some(home) = read_record::<ProjectState>(&state)?.and_then(|state| state.home_volume) {
+            homes.push((agent, home));
+        }
+    }
+    if homes.is_empty() {
+        return Ok(());
+    }
+    app.console.warning(&format!(
+        "the sandboxes of this folder were named {before}-AGENT and are {}-AGENT from now on, because its .git \
+         came, went, or names another remote; each has a new home",
+        project.checkout
+    ));
+    for (agent, home) in homes {
+        let old = Target { checkout: before.clone(), agent }.name();
+        app.console.info(&format!(
+            "the home of {old} stays: `agents-sandbox volume migrate --agent {agent} {home}` takes its files \
+             over, `agents-sandbox sandbox remove {old}` removes that sandbox"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! A server whose configuration changed starts again only where that cuts nobody off, or by a yes.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::environment::TestEnvironment;
+use crate::serve::stand_in;
+use crate::tmux::Tmux;
+
+/// A client of the agent, attached.
+struct Client(Child);
+
+impl Client {
+    fn attach(environment: &TestEnvironment) -> Self {
+        let mut command = environment.command(&["run"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "attached\n");
+        Self(child)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// What tells one start of the server from the next.
+fn server(environment: &TestEnvironment) -> Value {
+    let state = environment.path("home/state/agents-sandbox");
+    let name = environment.sandbox();
+    let record = state.join(name.strip_suffix("-opencode").unwrap()).join("opencode/daemon.json");
+    serde_json::from_slice::<Value>(&std::fs::read(record).unwrap()).unwrap()["password"].clone()
+}
+
+fn configure(environment: &TestEnvironment, text: &str) {
+    environment.write("home/config/agents-sandbox/opencode/agent/review.md", text);
+}
+
+/// What the agent's home has, read past the program, which would copy what changed.
+struct Home(PathBuf);
+
+impl Home {
+    fn of(environment: &TestEnvironment) -> Self {
+        let ran = environment.run(&["exec", "--", "sh", "-c", "echo $HOME"]);
+        Self(String::from_utf8(ran.raw_stdout).unwrap().trim().into())
+    }
+
+    fn configured(&self) -> String {
+        std::fs::read_to_string(self.0.join(".config/opencode/agent/review.md")).unwrap()
+    }
+}
+
+/// A screen without what was waited for before.
+fn afresh(tmux: &Tmux<'_>, word: &str) {
+    tmux.line(&format!("clear; echo {word}"));
+    tmux.wait_for_line(word);
+}
+
+const LATER: &str = "it reads the new configuration when it next starts";
+
+#[test]
+fn other_clients_keep_the_server_without_a_terminal_and_a_person_is_asked() {
+    let environment = stand_in("opencode");
+    let client = Client::attach(&environment);
+    let (first, home) = (server(&environment), Home::of(&environment));
+    configure(&environment, "one");
+    let ran = environment.run(&["run"]);
+    assert!(ran.stderr.contains(LATER) && ran.stdout == "attached\n", "{ran}");
+    assert_eq!((server(&environment), home.configured()), (first.clone(), "one".into()));
+    // Another verb than the agent's own never asks.
+    configure(&environment, "two");
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; $P shell; echo \"code $?\"");
+    tmux.line("exit");
+    tmux.wait_for_line("code 0");
+    configure(&environment, "three");
+    tmux.line("clear; $P run; echo \"code $?\"");
+    let screen = tmux.wait_for("keep, restart or quit?");
+    assert!(screen.contains("used by another client"), "{screen}");
+    tmux.line("quit");
+    tmux.wait_for_line("code 1");
+    tmux.wait_for("nothing was changed");
+    assert_eq!((server(&environment), home.configured()), (first.clone(), "two".into()));
+    afresh(&tmux, "second");
+    tmux.line("$P run; echo \"code $?\"");
+    tmux.wait_for("keep, restart or quit?");
+    tmux.key("Enter");
+    tmux.wait_for_line("attached");
+    assert_eq!((server(&environment), home.configured()), (first.clone(), "three".into()));
+    tmux.key("C-d");
+    tmux.wait_for_line("code 0");
+    configure(&environment, "four");
+    afresh(&tmux, "third");
+    tmux.line("$P run; echo \"code $?\"");
+    tmux.wait_for("keep, restart or quit?");
+    tmux.line("restart");
+    tmux.wait_for_line("attached");
+    assert_ne!(server(&environment), first);
+    tmux.key("C-d");
+    tmux.wait_for_line("code 0");
+    drop(client);
+}
+
+#[test]
+fn the_agents_own_work_keeps_its_server() {
+    let environment = stand_in("opencode");
+    drop(Client::attach(&environment));
+    let first = server(&environment);
+    let busy = json!({ "status": { "/workspace": { "ses_1": { "type": "busy" } } } });
+    environment.write("sessions.json", &busy.to_string());
+    configure(&environment, "one");
+    let ran = environment.run(&["run"]);
+    assert!(ran.stderr.contains(LATER), "{ran}");
+    assert_eq!(server(&environment), first);
+    // Without work it starts again, and says nothing of others.
+    environment.write("sessions.json", "{}");
+    configure(&environment, "two");
+    let ran = environment.run(&["run"]);
+    assert!(!ran.stderr.contains(LATER) && ran.stdout == "attached\n", "{ran}");
+    assert_ne!(server(&environment), first);
+}
