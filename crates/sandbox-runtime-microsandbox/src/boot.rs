@@ -8,6 +8,7 @@ use crate::call::{ASK, Msb, WORK, failed as failed_call, problem};
 use crate::command::{self, Ceiling};
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
+use crate::machine;
 use crate::options::MsbOptions;
 use crate::record::Life;
 
@@ -57,6 +58,7 @@ pub fn boot(
     let create = create_line(files, paths, options, spec)?;
     let _starting =
         Lock::take(&paths.starting_lock(), LockMode::Exclusive, "start", |_| {}).map_err(from_state)?;
+    machine::forget(paths)?;
     Life::Starting.write(paths)?;
     let applied: Option<Vec<String>> = read_record(&paths.applied()).unwrap_or_default();
     let line = if known && applied.as_ref() == Some(&create) {
@@ -78,7 +80,8 @@ pub fn boot(
     match outcome {
         Ok(()) => {
             write_record(&paths.applied(), &create).map_err(from_state)?;
-            Life::Booted.write(paths)
+            Life::Booted.write(paths)?;
+            machine::note(&files.home.dir, paths, &spec.name)
         }
         Err(problem) => {
             // Half a machine must not be taken for one that runs.

@@ -21,7 +21,7 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, disk, environment, guest_program, install};
+use crate::{boot, command, disk, environment, guest_program, install, machine};
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl MsbRuntime {
     }
 
     fn status(&self, paths: &SandboxPaths, name: &SandboxName) -> Result<Status> {
-        let roster = Roster::for_one(paths, || self.msb())?;
+        let roster = Roster::for_one(&self.files, name, || self.msb())?;
         Ok(roster.status(paths, name.as_str())?.0)
     }
 
@@ -174,7 +174,8 @@ impl MsbRuntime {
             Err(RuntimeError::Lost(_)) => {
                 self.forget_link(name);
                 let (paths, _) = self.existing(name)?;
-                let status = self.status(&paths, name)?;
+                // Not from the machine's process, which may be on its way out.
+                let status = Roster::ask(&self.msb()?)?.status(&paths, name.as_str())?.0;
                 if status != Status::Running {
                     return Err(Self::wrong(name, status, action));
                 }
@@ -189,19 +190,17 @@ impl MsbRuntime {
 
     /// Ends a sandbox whose change lock is held.
     fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
-        let msb = self.msb()?;
+        let (msb, paths) = (self.msb()?, self.paths(name));
+        machine::forget(&paths)?;
         let said = msb.try_run(&command::stop(name, grace), grace + WORK)?;
         let outcome = if said.code == Some(0) {
             StopOutcome::Graceful
+        } else if self.status(&paths, name)?.is_at_rest() {
+            // It ended by itself while it was asked to.
+            StopOutcome::Graceful
         } else {
-            let paths = self.paths(name);
-            if self.status(&paths, name)?.is_at_rest() {
-                // It ended by itself while it was asked to.
-                StopOutcome::Graceful
-            } else {
-                msb.run(&command::power_off(name), ASK)?;
-                StopOutcome::Forced
-            }
+            msb.run(&command::power_off(name), ASK)?;
+            StopOutcome::Forced
         };
         self.forget_link(name);
         Ok(outcome)
@@ -332,6 +331,7 @@ impl Runtime for MsbRuntime {
         if self.status(&paths, name)?.is_at_rest() {
             return Ok(());
         }
+        machine::forget(&paths)?;
         let said = self.msb()?.try_run(&command::power_off(name), ASK)?;
         self.forget_link(name);
         if said.code == Some(0) || self.status(&paths, name)?.is_at_rest() {
@@ -403,7 +403,7 @@ impl Runtime for MsbRuntime {
     fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>> {
         let paths = self.paths(name);
         let Some(record) = SandboxRecord::read(&paths)? else { return Ok(None) };
-        let roster = Roster::for_one(&paths, || self.msb())?;
+        let roster = Roster::for_one(&self.files, name, || self.msb())?;
         roster.info(&paths, record).map(Some)
     }
 

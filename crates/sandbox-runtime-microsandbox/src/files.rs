@@ -1,7 +1,8 @@
 //! Where the driver keeps what `msb` does not know, beside what `msb` keeps for itself.
 //!
 //! ```text
-//! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life, root.img, change.lock, starting.lock
+//! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life.json, machine.pid, root.img,
+//!                               change.lock, starting.lock
 //! msb/records/references/       which digest a reference means
 //! msb/records/contents/         what is known of an image's content
 //! msb/records/guest/ID/         the guest program, shared read-only with every sandbox
@@ -97,6 +98,11 @@ impl SandboxPaths {
 
     pub fn root_disk(&self) -> PathBuf {
         self.dir.join("root.img")
+    }
+
+    /// The process of the machine, while nobody ends it.
+    pub fn machine(&self) -> PathBuf {
+        self.dir.join("machine.pid")
     }
 
     /// Held exclusively while the sandbox changes, shared while a link to it is opened.

@@ -26,6 +26,7 @@ mod guest_program;
 mod images;
 mod install;
 mod link;
+mod machine;
 mod options;
 mod record;
 mod roster;

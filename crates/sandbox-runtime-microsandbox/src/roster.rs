@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use fs_err as fs;
-use sandbox_model::Status;
+use sandbox_model::{SandboxName, Status};
 use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo};
 use sandbox_state::is_locked;
 
@@ -14,6 +14,7 @@ use crate::call::{ASK, Msb};
 use crate::command;
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
+use crate::machine;
 use crate::record::{self, Life, SandboxRecord};
 
 /// `msb`'s word on each of its sandboxes.
@@ -26,12 +27,21 @@ impl Roster {
         Ok(Self(rows.into_iter().map(|row| (row.name.clone(), row.status())).collect()))
     }
 
-    /// What is needed for the status of one sandbox: nothing, where it was never started.
+    /// What is needed for the status of one sandbox: no answer of `msb`, where it was never started or where
+    /// its machine is seen to live.
     pub fn for_one(
-        paths: &SandboxPaths,
+        files: &Files,
+        name: &SandboxName,
         msb: impl FnOnce() -> Result<Msb, RuntimeError>,
     ) -> Result<Self, RuntimeError> {
-        if Life::read(paths).is_none() { Ok(Self::default()) } else { Self::ask(&msb()?) }
+        let paths = files.sandbox(name);
+        if Life::read(&paths).is_none() {
+            Ok(Self::default())
+        } else if machine::is_up(&files.home.dir, &paths, name) {
+            Ok(Self(HashMap::from([(name.to_string(), Status::Running)])))
+        } else {
+            Self::ask(&msb()?)
+        }
     }
 
     pub fn knows(&self, name: &str) -> bool {

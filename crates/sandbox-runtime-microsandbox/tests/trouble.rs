@@ -190,6 +190,51 @@ fn a_start_on_a_busy_machine_is_tried_again_and_any_other_failure_is_told() {
     assert!(error.contains("in use"), "{error}");
 }
 
+/// A process that looks like a machine of the private runtime, until it is dropped.
+struct Machine(std::process::Child);
+
+impl Machine {
+    fn new(fixture: &Fixture) -> Self {
+        let program = fixture.msb.join("msb");
+        fs::copy("/bin/sh", &program).unwrap();
+        fs::write(fixture.msb.join("machine"), "read end\n").unwrap();
+        let mut machine = std::process::Command::new(program);
+        machine.args(["machine", "--name", name().as_str()]).current_dir(&fixture.msb);
+        Self(machine.stdin(std::process::Stdio::piped()).spawn().unwrap())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_machine_that_is_seen_to_live_needs_no_word_of_msb() {
+    let fixture = Fixture::new();
+    fixture.created();
+    let machine = Machine::new(&fixture);
+    fixture.runtime.start(&name()).unwrap();
+    let asked = fixture.calls("list");
+    assert_eq!(fixture.status(), (Status::Running, None));
+    assert_eq!(fixture.calls("list"), asked);
+
+    // It died, and what msb says counts again.
+    drop(machine);
+    fixture.listed("Crashed");
+    assert_eq!(fixture.status().0, Status::Crashed);
+
+    // A stop does not wait for the process to be gone.
+    let _machine = Machine::new(&fixture);
+    fixture.runtime.start(&name()).unwrap();
+    fixture.listed("Stopped");
+    assert_eq!(fixture.status().0, Status::Running);
+    fixture.runtime.stop(&name(), Duration::ZERO).unwrap();
+    assert_eq!(fixture.status().0, Status::Stopped);
+}
+
 #[test]
 fn a_load_onto_a_full_disk_leaves_nothing_and_is_not_the_archives_fault() {
     let fixture = Fixture::new();
