@@ -17,13 +17,23 @@ pub fn build(target: &Path) -> Outcome<Built> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(["build", "--quiet", "--package", "sandbox-runtime-microsandbox", "--example", "contract"])
-        .args(["--package", "agents-sandbox", "--bin", "agents-sandbox"])
-        .arg("--target-dir")
+        // Not these two alone: with the features that the whole workspace agrees on, most of it is there already.
+        .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"])
         .arg(target);
+    // What cargo told this chore about itself would make crates that ask for it be built anew.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_a_running_package) {
+            build.env_remove(name);
+        }
+    }
     run("building the cases and the program", &mut build)?;
     let debug = target.join("debug");
     Ok(Built { contract: debug.join("examples/contract"), program: debug.join("agents-sandbox") })
+}
+
+/// Variables that `cargo run` sets for what it runs.
+fn is_of_a_running_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// The pinned runtime, from wherever the program would get it: a folder with `bin` and `lib`.

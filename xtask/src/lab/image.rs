@@ -1,4 +1,4 @@
-//! The image of the lab's sandboxes: Debian's smallest system with a user `dev`.
+//! The images of the lab's sandboxes: Debian's smallest system with a user `dev`, and the same with opencode.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +11,25 @@ const HOOKS: [&str; 2] = [
     "--customize-hook=mkdir \"$1/workspace\"",
 ];
 
+/// The archive's lowest layer, which the image with the agent takes from it.
+const LOWEST: &str = "layer-0.tar";
+
+/// What the agent's recipe installs on this processor, as a layer.
+const ADD_AGENT: &str = "\
+cd \"$1\"
+tar --extract --file \"$2\" \"$3\"
+npm pack --silent opencode-linux-x64-baseline
+tar --extract --gzip --file opencode-*.tgz package/bin/opencode
+mkdir --parents root/usr/local/bin
+mv package/bin/opencode root/usr/local/bin/
+chmod 755 root/usr/local/bin/opencode
+tar --create --file layer-1.tar --owner 0 --group 0 --numeric-owner --directory root usr
+rm -rf package root opencode-*.tgz
+";
+
 /// A folder with `image.tar`, a docker archive, and `image-id`.
 pub fn ensure(lab: &Path, program: &Path) -> Outcome<PathBuf> {
-    cached(lab, "image", &[SUITE, HOOKS[0], HOOKS[1]], |dir| {
+    cached(lab, "image", &[SUITE, HOOKS[0], HOOKS[1], LOWEST], |dir| {
         let layer = dir.join("layer.tar");
         let mut bootstrap = Command::new("mmdebstrap");
         bootstrap
@@ -22,7 +38,20 @@ pub fn ensure(lab: &Path, program: &Path) -> Outcome<PathBuf> {
             .arg(SUITE)
             .arg(&layer);
         run("bootstrapping the sandboxes' image", &mut bootstrap)?;
-        run("packing it", Command::new(program).arg("pack").arg(&layer).arg(dir))?;
+        run("packing it", Command::new(program).arg("pack").arg(dir).arg(&layer))?;
         std::fs::remove_file(&layer).map_err(|error| error.to_string())
+    })
+}
+
+/// The same image with the real opencode in it, as today's registry has it.
+pub fn ensure_agent(lab: &Path, program: &Path, image: &Path) -> Outcome<PathBuf> {
+    let key = image.display().to_string();
+    cached(lab, "agent", &[&key, ADD_AGENT], |dir| {
+        let mut add = Command::new("sh");
+        add.args(["-euc", ADD_AGENT, "sh"]).arg(dir).arg(image.join("image.tar")).arg(LOWEST);
+        run("fetching opencode", &mut add)?;
+        let layers = [LOWEST, "layer-1.tar"].map(|layer| dir.join(layer));
+        run("packing the image with it", Command::new(program).arg("pack").arg(dir).args(&layers))?;
+        layers.iter().try_for_each(|layer| std::fs::remove_file(layer).map_err(|error| error.to_string()))
     })
 }

@@ -9,7 +9,10 @@ use super::steps::{Outcome, run, text};
 
 const INIT: &str = include_str!("init.sh");
 const ENGINE: &str = include_str!("engine.sh");
+const WORDS: &str = include_str!("words.sh");
 const PROGRAM: &str = include_str!("program.sh");
+const AGENT: &str = include_str!("agent.sh");
+const PROVIDER: &str = include_str!("../../../tests/fake-provider/fake_provider.py");
 const OVERHEAD: &str = include_str!("overhead.sh");
 /// Sparse: homes and root disks of all cases, one after the other.
 const DISK: &str = "12G";
@@ -19,6 +22,8 @@ pub struct Parts {
     pub program: PathBuf,
     /// A folder with `image.tar` and `image-id`.
     pub image: PathBuf,
+    /// The same of an image with an agent; only where one is run.
+    pub agent: Option<PathBuf>,
     /// A folder with `bin` and `lib`.
     pub runtime: PathBuf,
 }
@@ -51,8 +56,10 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         fs::create_dir_all(place.join("runtime").join(dir))?;
         fs::copy(parts.runtime.join(dir).join(file), place.join("runtime").join(dir).join(file))?;
     }
-    for file in ["image.tar", "image-id"] {
-        fs::copy(parts.image.join(file), place.join(file))?;
+    for (image, name) in [(Some(&parts.image), "image"), (parts.agent.as_ref(), "agent")] {
+        let Some(image) = image else { continue };
+        fs::copy(image.join("image.tar"), place.join(format!("{name}.tar")))?;
+        fs::copy(image.join("image-id"), place.join(format!("{name}-id")))?;
     }
     fs::create_dir(staging.join("bin"))?;
     fs::copy(&parts.contract, staging.join("bin/contract"))?;
@@ -60,7 +67,10 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
     for (path, script) in [
         ("init", INIT),
         ("bin/docker", ENGINE),
+        ("bin/words", WORDS),
         ("bin/program-cases", PROGRAM),
+        ("bin/agent-cases", AGENT),
+        ("bin/fake-provider", PROVIDER),
         ("bin/bench-overhead", OVERHEAD),
     ] {
         fs::write(staging.join(path), script)?;

@@ -8,9 +8,10 @@
 //! target/lab/
 //!   base-KEY/             Debian with a kernel: disk, kernel, initrd        cached by what goes into it
 //!   image-KEY/            the sandboxes' image as a docker archive          cached by what goes into it
+//!   agent-KEY/            the same with a real agent
 //!   runtime/              the pinned runtime, installed as the program does it
-//!   inputs-MACHINE.img    the second disk: all of it, the programs, and afterwards the logs
-//!   serial-MACHINE.log, logs/MACHINE/
+//!   inputs-MACHINE.img    the second disk, while its machine runs: all of it, the programs, and the logs
+//!   serial-MACHINE.log, logs/MACHINE/    of the last run
 //! ```
 //!
 //! Two machines run side by side, each on one core: one has the contract's cases that boot sandboxes of their
@@ -37,25 +38,39 @@ struct Machine {
 }
 
 const PROGRAM: &str = "/in/bin/program-cases";
+const AGENT: &str = "/in/bin/agent-cases";
 const OVERHEAD: &str = "/in/bin/bench-overhead";
 
 fn contract(kind: &str, cases: &[String]) -> String {
     format!("/in/bin/contract {kind} /in/place {}", cases.join(" "))
 }
 
-/// All there is; or the named cases of the contract; or, called `program`, those of the real program.
-fn machines(cases: &[String]) -> Vec<Machine> {
-    if cases.is_empty() {
-        return vec![
-            Machine { name: "own", steps: vec![contract("own", &[])] },
-            Machine { name: "lent", steps: vec![contract("lent", &[]), PROGRAM.into()] },
-        ];
+impl Machine {
+    fn new(name: &'static str, steps: impl IntoIterator<Item = String>) -> Self {
+        Self { name, steps: steps.into_iter().collect() }
     }
-    let steps = match cases {
-        [one] if one == "program" => vec![PROGRAM.into()],
-        named => vec![contract("own", named), contract("lent", named)],
-    };
-    vec![Machine { name: "named", steps }]
+
+    /// The contract's cases that boot sandboxes of their own.
+    fn own() -> Self {
+        Self::new("own", [contract("own", &[])])
+    }
+
+    /// Those that share one, the real program, and a real agent.
+    fn lent() -> Self {
+        Self::new("lent", [contract("lent", &[]), PROGRAM.into(), AGENT.into()])
+    }
+}
+
+/// All there is; or one machine by name; or the named cases of the contract.
+fn machines(cases: &[String]) -> Vec<Machine> {
+    match cases.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => vec![Machine::own(), Machine::lent()],
+        ["own"] => vec![Machine::own()],
+        ["lent"] => vec![Machine::lent()],
+        ["program"] => vec![Machine::new("program", [PROGRAM.into()])],
+        ["agent"] => vec![Machine::new("agent", [AGENT.into()])],
+        _ => vec![Machine::new("named", [contract("own", cases), contract("lent", cases)])],
+    }
 }
 
 /// `cargo xtask lab`: fails unless every case passed.
@@ -65,7 +80,7 @@ pub fn run(cases: &[String]) -> Outcome {
 
 /// `cargo xtask bench overhead`: what our program adds to plain `msb`.
 pub fn overhead() -> Outcome {
-    boot(&[Machine { name: "bench", steps: vec![OVERHEAD.into()] }])
+    boot(&[Machine::new("bench", [OVERHEAD.into()])])
 }
 
 /// Builds what is missing, and boots the machines side by side.
@@ -77,8 +92,11 @@ fn boot(machines: &[Machine]) -> Outcome {
     std::fs::create_dir_all(&lab).map_err(|error| text(&error))?;
     let built = cases::build(target)?;
     let base = base::ensure(&lab)?;
+    let image = image::ensure(&lab, &built.contract)?;
+    let agent = machines.iter().flat_map(|machine| &machine.steps).any(|step| step == AGENT);
     let parts = Parts {
-        image: image::ensure(&lab, &built.contract)?,
+        agent: agent.then(|| image::ensure_agent(&lab, &built.contract, &image)).transpose()?,
+        image,
         runtime: cases::install_runtime(&built.contract, &lab)?,
         contract: built.contract,
         program: built.program,
@@ -100,6 +118,8 @@ fn one(lab: &Path, base: &Base, parts: &Parts, machine: &Machine) -> Outcome<Ver
     let steps = machine.steps.join("\n") + "\n";
     let disk = inputs::make(lab, machine.name, parts, &steps)?;
     let verdict = machine::run(lab, machine.name, base, &disk, machine.steps.len());
-    inputs::take_logs(&disk, &lab.join("logs").join(machine.name))?;
-    verdict
+    let logs = inputs::take_logs(&disk, &lab.join("logs").join(machine.name));
+    // A gigabyte or two, and made anew by every run.
+    std::fs::remove_file(&disk).map_err(|error| text(&error))?;
+    logs.and(verdict)
 }

@@ -20,9 +20,18 @@ compare() { # WHAT OURS PLAIN
   echo "bench: $1: ours $2 ms, msb $3 ms, ratio $(awk "BEGIN { printf \"%.2f\", $2 / $3 }")" >&3
 }
 
+part() { # NAME COMMAND…
+  local name=$1 times=(); shift
+  for _ in $(seq $rounds); do times+=("$(timed "$@" | tail -n 1)"); done
+  echo "bench: part: $name: $(printf '%s\n' "${times[@]}" | median) ms" >&3
+}
+
 agents-sandbox exec -- true
 name=$(agents-sandbox list --names)
 image=agents-sandbox/content:$(cat /in/place/image-id)
+# What ours is made of.
+part "a question to msb" "$msb" list --format json
+part "our program with one question" agents-sandbox list --names
 
 ours=() plain=()
 for _ in $(seq $rounds); do

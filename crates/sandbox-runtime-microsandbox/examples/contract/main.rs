@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! contract install PLACE             on the host: the pinned runtime; prints its folder
-//! contract pack LAYER PLACE          on the host: image.tar and image-id of one layer
+//! contract pack PLACE LAYER…         on the host: image.tar and image-id of these layers
 //! contract own|lent PLACE [CASE…]    in the lab: the cases that boot sandboxes of their own, or those that
 //!                                    share one; a line per case, and `N passed, N failed`
 //! ```
@@ -35,8 +35,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["install", place] => prepare::install(Path::new(place)).map(|found| println!("{}", found.display())),
-        ["pack", layer, place] => {
-            prepare::pack(Path::new(layer), Path::new(place)).map_err(|error| error.to_string())
+        ["pack", place, ref layers @ ..] => {
+            prepare::pack(Path::new(place), layers).map_err(|error| error.to_string())
         }
         [kind @ ("own" | "lent"), place, ref named @ ..] => run(Path::new(place), kind == "lent", named),
         _ => Err("usage: contract install|pack|own|lent …".into()),

@@ -19,18 +19,9 @@ pub fn install(place: &Path) -> Result<PathBuf, String> {
     Ok(layout.msb_files().version(installed.version))
 }
 
-/// Writes `image.tar`, a docker archive of one layer, and `image-id` into `to`.
-pub fn pack(layer: &Path, to: &Path) -> io::Result<()> {
-    let mut hash = Sha256::new();
-    let mut file = File::open(layer)?;
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        hash.update(&buffer[..read]);
-    }
+/// Writes `image.tar`, a docker archive of these layers, lowest first, and `image-id` into `to`.
+pub fn pack(to: &Path, layers: &[&str]) -> io::Result<()> {
+    let digests = layers.iter().map(|layer| digest(Path::new(layer))).collect::<io::Result<Vec<_>>>()?;
     let config = serde_json::to_vec(&serde_json::json!({
         "architecture": "amd64",
         "os": "linux",
@@ -38,13 +29,13 @@ pub fn pack(layer: &Path, to: &Path) -> io::Result<()> {
             "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"],
             "Labels": { "org.agents-sandbox.managed": "true" },
         },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hex::encode(hash.finalize()))] },
+        "rootfs": { "type": "layers", "diff_ids": digests },
         "history": [],
     }))?;
     let id = hex::encode(Sha256::digest(&config));
     let name = format!("{id}.json");
-    let manifest =
-        serde_json::json!([{ "Config": name, "RepoTags": ["contract:latest"], "Layers": ["layer.tar"] }]);
+    let names: Vec<String> = (0..layers.len()).map(|number| format!("layer-{number}.tar")).collect();
+    let manifest = serde_json::json!([{ "Config": name, "RepoTags": ["contract:latest"], "Layers": names }]);
     let mut archive = tar::Builder::new(File::create(to.join("image.tar"))?);
     for (name, content) in [(name.as_str(), config), ("manifest.json", serde_json::to_vec(&manifest)?)] {
         let mut header = tar::Header::new_gnu();
@@ -52,7 +43,21 @@ pub fn pack(layer: &Path, to: &Path) -> io::Result<()> {
         header.set_mode(0o644);
         archive.append_data(&mut header, name, content.as_slice())?;
     }
-    archive.append_path_with_name(layer, "layer.tar")?;
+    for (layer, name) in layers.iter().zip(names) {
+        archive.append_path_with_name(layer, name)?;
+    }
     archive.into_inner()?.sync_all()?;
     std::fs::write(to.join("image-id"), id)
+}
+
+fn digest(layer: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(layer)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(format!("sha256:{}", hex::encode(hash.finalize()))),
+            read => hash.update(&buffer[..read]),
+        }
+    }
 }
