@@ -84,8 +84,17 @@ impl FileError {
         }
     }
 
-    /// The offending line with the one before it and a mark under the place, without colour.
+    /// Keeps the place and forgets the lines: they may hold what nobody should see.
+    pub(crate) fn without_text(self) -> Self {
+        Self { before: None, text: String::new(), mark: 0..0, ..self }
+    }
+
+    /// The offending line with the one before it and a mark under the place, without colour;
+    /// nothing where the lines may hold a secret.
     pub fn excerpt(&self) -> String {
+        if self.text.is_empty() && self.before.is_none() {
+            return String::new();
+        }
         let margin = self.line.to_string().len();
         let row =
             |number: String, text: &str| format!("{number:>margin$} │ {text}").trim_end().to_owned() + "\n";

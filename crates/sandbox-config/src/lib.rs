@@ -28,6 +28,7 @@ mod origin;
 mod plain;
 mod read;
 mod resources;
+mod secrets;
 mod settings;
 mod show;
 mod suggest;
@@ -49,6 +50,7 @@ pub use home::HomeFile;
 pub use load::{Inputs, Loaded, load};
 pub use mounts::Mount;
 pub use origin::{Origin, Value};
+pub use secrets::{SECRET_FILES, SecretDefinition, SecretFiles, SecretSource, secret_files};
 pub use settings::{KEYS, Key, Settings};
 pub use widening::{ProjectLayer, Widening, widening};
 pub use words::{

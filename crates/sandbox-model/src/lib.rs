@@ -12,6 +12,7 @@ mod names;
 mod network;
 mod port;
 mod recipe;
+mod secret;
 mod size;
 mod slug;
 mod spec;
@@ -28,6 +29,10 @@ pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
 pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
 pub use port::{InvalidPort, PortForward};
 pub use recipe::AgentRecipe;
+pub use secret::{
+    CREDENTIAL_HEADERS, InvalidSecretHost, SECRET_HOST_FORMS, SecretHost, SecretSpec, SecretValue, SecretValues,
+    secret_environment,
+};
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};
 pub use spec::{ExtraMount, HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};

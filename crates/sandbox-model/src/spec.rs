@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteSize, Digest, ImageRef, NetworkPolicy, PortForward, SandboxName};
+use crate::{ByteSize, Digest, ImageRef, NetworkPolicy, PortForward, SandboxName, SecretSpec};
 
 /// Label keys on sandboxes and images; `--label project=…` is short for the first.
 pub mod labels {
@@ -80,6 +80,9 @@ pub struct SandboxSpec {
     pub mounts: Vec<ExtraMount>,
     #[serde(default)]
     pub ports: Vec<PortForward>,
+    /// What stands in for values that the guest never has. By name.
+    #[serde(default)]
+    pub secrets: Vec<SecretSpec>,
     pub labels: BTreeMap<String, String>,
     /// The net below the keeper: with no client for this long the runtime stops the sandbox itself.
     pub idle_timeout: Duration,

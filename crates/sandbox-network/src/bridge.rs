@@ -1,10 +1,9 @@
 use std::fs::File;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use microsandbox_network::config::{NetworkConfig, ResolvedNetworkConfig};
+use microsandbox_network::config::ResolvedNetworkConfig;
 use microsandbox_network::network::{NetworkInitError, SmoltcpNetwork};
 use microsandbox_types::DeploymentProfile;
 use sandbox_model::NetworkPolicy;
@@ -16,6 +15,7 @@ use crate::entry::PolicyError;
 use crate::event_log::EventLog;
 use crate::framing::OversizedFrame;
 pub use crate::rights::RunAs;
+use crate::secrets::{self, BridgeSecrets, SecretError};
 use crate::watch::Watch;
 use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights};
 
@@ -27,9 +27,9 @@ pub struct BridgeConfig {
     /// Decides the guest's addresses; at most [`MAX_SLOT`]. Guests never see each other, so that any
     /// number of them may have the same.
     pub slot: u16,
-    /// A private folder for the certificate authority of a bridge that looks into TLS. The engine's own
-    /// default, in the user's home, is never used.
-    pub ca_dir: PathBuf,
+    /// With them the bridge looks into TLS; without, it does not.
+    #[serde(default)]
+    pub secrets: Option<BridgeSecrets>,
     /// Whom to become before the guest is served; root becomes nobody if nothing is said. Only root can.
     pub run_as: Option<RunAs>,
     /// What goes to stderr beside denials: a filter of the `tracing` family. The default is `warn`.
@@ -40,6 +40,8 @@ pub struct BridgeConfig {
 pub enum BridgeError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error("network slot {0} is larger than {MAX_SLOT}")]
     Slot(u16),
     #[error("the bridge cannot drop its rights: {0}")]
@@ -85,12 +87,16 @@ pub fn bridge(
         .enable_all()
         .build()
         .map_err(BridgeError::Threads)?;
+    let mut engine = policy.engine_config();
+    let authority = config.secrets.as_ref().map(|secrets| secrets::install(&mut engine, secrets)).transpose()?;
     let mut network = SmoltcpNetwork::new(
-        ResolvedNetworkConfig::new(engine_config(&policy, config), None),
+        ResolvedNetworkConfig::new(engine, None),
         config.slot,
         // The other profile forgets ports, resolvers and addresses.
         DeploymentProfile::SingleTenant,
     )?;
+    // It has read them.
+    drop(authority);
     network.start(threads.handle().clone());
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
@@ -99,13 +105,6 @@ pub fn bridge(
     let outcome = pump::pump(guest, &mut *backend, &mut watch);
     threads.shutdown_timeout(Duration::from_millis(200));
     outcome
-}
-
-fn engine_config(policy: &Compiled, config: &BridgeConfig) -> NetworkConfig {
-    let mut engine = policy.engine_config();
-    engine.tls.intercept_ca.cert_path = Some(config.ca_dir.join("ca.pem"));
-    engine.tls.intercept_ca.key_path = Some(config.ca_dir.join("ca.key"));
-    engine
 }
 
 /// What the guest must be told: nothing behind the card answers DHCP or router solicitations.

@@ -8,9 +8,12 @@
 //!
 //! The engine is microsandbox's: a TCP/IP stack in this process ends every connection of the guest, asks
 //! the policy, and makes a connection of its own. Nothing of the host's network is shared with the guest.
+//! Where there are secrets it ends TLS too, with certificates that this guest alone trusts, and replaces their
+//! stand-ins on the way to the hosts that may have them.
 
 mod addresses;
 mod answers;
+mod authority;
 mod bridge;
 mod compile;
 mod entry;
@@ -21,13 +24,16 @@ mod framing;
 mod log;
 mod pump;
 mod rights;
+mod secrets;
 mod tokens;
 mod wake;
 mod watch;
 
 pub use addresses::{GuestAddresses, MAX_SLOT};
+pub use authority::Authority;
 pub use bridge::{BridgeConfig, BridgeError, RunAs, bridge};
 pub use compile::{check, needs_card};
 pub use entry::{EgressList, PolicyError};
 pub use event::{Event, EventKind, Verdict};
+pub use secrets::{BridgeSecrets, SecretError};
 pub use tokens::rule_tokens;

@@ -2,7 +2,8 @@
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::process::{
-    Resource, Rlimit, Signal, geteuid, getrlimit, set_parent_process_death_signal, setrlimit,
+    DumpableBehavior, Resource, Rlimit, Signal, geteuid, getrlimit, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub(crate) fn drop_rights(run_as: Option<RunAs>) -> std::io::Result<()> {
     set_no_new_privs(true)?;
     // After the change of user, which clears it.
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    // What passes here, secrets among it, is in no core file, and no other process of this user reads it.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Every connection of the guest is a descriptor here.
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum })?;

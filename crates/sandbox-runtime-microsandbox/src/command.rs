@@ -249,6 +249,7 @@ mod tests {
             labels: BTreeMap::from([("org.agents-sandbox.project".into(), "shop".into())]),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_millis(90_500),
             sleep: false,
         }

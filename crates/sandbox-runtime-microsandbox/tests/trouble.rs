@@ -112,6 +112,7 @@ impl Fixture {
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_mins(5),
             sleep: false,
         }

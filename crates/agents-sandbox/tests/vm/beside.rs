@@ -84,6 +84,7 @@ fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
             ExtraMount { target: "/home/dev/kept".into(), source: kept, readonly: true },
         ],
         ports: vec![PortForward { bind: None, host: free.port(), guest: GUEST_PORT }],
+        secrets: Vec::new(),
         labels: BTreeMap::new(),
         idle_timeout: Duration::from_hours(1),
         sleep: false,

@@ -128,6 +128,7 @@ impl House {
                 network: NetworkPolicy::default(),
                 mounts: Vec::new(),
                 ports: Vec::new(),
+                secrets: Vec::new(),
                 env: std::collections::BTreeMap::new(),
                 sleep: false,
                 auto_stop_timeout: Duration::from_mins(5),

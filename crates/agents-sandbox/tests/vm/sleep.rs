@@ -79,6 +79,7 @@ impl Sleeper {
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_hours(1),
             sleep: true,
         };

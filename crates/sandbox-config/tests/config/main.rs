@@ -10,4 +10,5 @@ mod formats;
 mod keys;
 mod lab;
 mod layers;
+mod secrets;
 mod widening;

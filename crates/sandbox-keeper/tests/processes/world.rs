@@ -73,6 +73,7 @@ impl World {
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_hours(1),
             sleep: false,
         })?;

@@ -86,6 +86,7 @@ pub(crate) mod tests {
                 network: NetworkPolicy::default(),
                 mounts: Vec::new(),
                 ports: Vec::new(),
+                secrets: Vec::new(),
                 env: BTreeMap::from([("MINE".into(), "1".into())]),
                 sleep: true,
                 auto_stop_timeout: Duration::from_secs(10),

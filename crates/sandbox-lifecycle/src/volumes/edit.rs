@@ -121,6 +121,7 @@ fn spec(
         labels,
         mounts: Vec::new(),
         ports: Vec::new(),
+        secrets: Vec::new(),
         idle_timeout: IDLE,
         sleep: false,
     })

@@ -86,6 +86,7 @@ impl Lab {
                 network: NetworkPolicy::default(),
                 mounts: Vec::new(),
                 ports: Vec::new(),
+                secrets: Vec::new(),
                 env: BTreeMap::new(),
                 sleep: false,
                 auto_stop_timeout: self.timeout(),

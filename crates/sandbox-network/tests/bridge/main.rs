@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod own;
 mod peer;
 mod process;
+mod secrets;
 mod servers;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -26,7 +29,7 @@ fn config(profile: NetworkProfile, allow: &[&str], deny: &[&str]) -> BridgeConfi
         // Nobody answers there: a case that resolves names says who does.
         dns_servers: vec!["127.0.0.1:9".into()],
     };
-    BridgeConfig { policy, slot: 7, ca_dir: "/nonexistent".into(), run_as: None, log: None }
+    BridgeConfig { policy, slot: 7, secrets: None, run_as: None, log: None }
 }
 
 fn resolved_by(port: u16, mut config: BridgeConfig) -> BridgeConfig {

@@ -12,7 +12,7 @@ use msb_smoltcp::socket::{tcp, udp};
 use msb_smoltcp::time::Instant as StackInstant;
 use msb_smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpCidr, IpEndpoint,
-    IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, Ipv6Address, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
 };
 use sandbox_wire::BootNetwork;
 
@@ -34,6 +34,24 @@ pub enum Dns {
     /// Any other response code.
     Code(u8),
     Silent,
+}
+
+/// What came of one look at a connection.
+#[derive(Debug)]
+pub enum Stream {
+    Refused,
+    /// What arrived since the last look, if anything.
+    Data(Vec<u8>),
+    /// The other side closed, and everything it sent was given before.
+    Ended,
+}
+
+/// A connection under way.
+#[derive(Debug)]
+pub struct Open {
+    handle: SocketHandle,
+    connected: bool,
+    unsent: Vec<u8>,
 }
 
 struct Card {
@@ -128,6 +146,14 @@ impl Peer {
         interface.update_ip_addrs(|addresses| {
             addresses.push(IpCidr::new(IpAddress::Ipv4(address), prefix.parse().unwrap())).unwrap();
         });
+        if let (Some(address), Some(gateway)) = (&boot.ipv6, &boot.ipv6_gateway) {
+            let (address, prefix) = address.split_once('/').unwrap();
+            let address: Ipv6Address = address.parse().unwrap();
+            interface.update_ip_addrs(|addresses| {
+                addresses.push(IpCidr::new(IpAddress::Ipv6(address), prefix.parse().unwrap())).unwrap();
+            });
+            interface.routes_mut().add_default_ipv6_route(gateway.parse::<Ipv6Address>().unwrap()).unwrap();
+        }
         let gateway: Ipv4Address = boot.ipv4_gateway.as_ref().unwrap().parse().unwrap();
         interface.routes_mut().add_default_ipv4_route(gateway).unwrap();
         Self {
@@ -210,6 +236,42 @@ impl Peer {
         self.turn();
         self.sockets.remove(handle);
         outcome
+    }
+
+    /// Begins a connection.
+    pub fn open(&mut self, to: SocketAddr) -> Open {
+        let buffer = || tcp::SocketBuffer::new(vec![0; 65536]);
+        let handle = self.sockets.add(tcp::Socket::new(buffer(), buffer()));
+        let local = self.port();
+        let socket = self.sockets.get_mut::<tcp::Socket>(handle);
+        socket.connect(self.interface.context(), endpoint(to), local).unwrap();
+        Open { handle, connected: false, unsent: Vec::new() }
+    }
+
+    /// Sends, and takes what arrived meanwhile.
+    pub fn exchange(&mut self, open: &mut Open, words: &[u8]) -> Stream {
+        open.unsent.extend_from_slice(words);
+        self.turn();
+        let socket = self.sockets.get_mut::<tcp::Socket>(open.handle);
+        open.connected |= socket.may_send();
+        if socket.can_send() && !open.unsent.is_empty() {
+            let count = socket.send_slice(&open.unsent).unwrap();
+            open.unsent.drain(..count);
+        }
+        let mut arrived = vec![0; socket.recv_queue()];
+        if !arrived.is_empty() {
+            let count = socket.recv_slice(&mut arrived).unwrap();
+            arrived.truncate(count);
+        } else if !socket.may_recv() && (open.connected || !socket.is_open()) {
+            return if open.connected { Stream::Ended } else { Stream::Refused };
+        }
+        Stream::Data(arrived)
+    }
+
+    pub fn close(&mut self, open: Open) {
+        self.sockets.get_mut::<tcp::Socket>(open.handle).abort();
+        self.turn();
+        self.sockets.remove(open.handle);
     }
 
     fn converse(&mut self, handle: SocketHandle, mut words: &[u8]) -> Tcp {

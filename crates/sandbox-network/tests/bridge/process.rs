@@ -70,7 +70,7 @@ pub struct Bridge {
     events: tempfile::NamedTempFile,
 }
 
-fn spawn(case: &str, config: &BridgeConfig, events: &Path, parent: bool) -> (Child, UnixStream) {
+fn spawn(case: &str, config: &BridgeConfig, events: &Path, parent: bool, roots: Option<&Path>) -> (Child, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let arguments = ["--exact", case, "--nocapture", "--test-threads=1"].map(String::from);
     let mut command = again(&arguments);
@@ -80,6 +80,9 @@ fn spawn(case: &str, config: &BridgeConfig, events: &Path, parent: bool) -> (Chi
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(roots) = roots {
+        command.env("SSL_CERT_FILE", roots).env_remove("SSL_CERT_DIR");
+    }
     if parent {
         command.env(PARENT, "1");
     }
@@ -94,8 +97,27 @@ impl Bridge {
 
     /// With `parent`, a process in between.
     pub fn start_below(case: &str, config: &BridgeConfig, parent: bool) -> (Self, Peer) {
+        Self::start_trusting(case, config, parent, None)
+    }
+
+    /// In a world that trusts the authority in `trusted` (PEM) alone.
+    pub fn start_trusting(
+        case: &str,
+        config: &BridgeConfig,
+        parent: bool,
+        trusted: Option<&str>,
+    ) -> (Self, Peer) {
         let events = tempfile::NamedTempFile::new().unwrap();
-        let (mut child, socket) = spawn(case, config, events.path(), parent);
+        let roots = trusted.map(|pem| {
+            use std::os::unix::fs::PermissionsExt;
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), pem).unwrap();
+            // Whoever the bridge becomes reads it.
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+            file
+        });
+        let (mut child, socket) =
+            spawn(case, config, events.path(), parent, roots.as_ref().map(|file| file.path()));
         let out = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let line = out.lines().map_while(Result::ok).find(|line| line.starts_with('{'));
@@ -106,13 +128,14 @@ impl Bridge {
         };
         let report: Report = serde_json::from_str(&line).unwrap();
         let peer = Peer::new(socket, config.slot, &report.boot);
+        drop(roots);
         (Self { child, report, stderr, events }, peer)
     }
 
     /// Starts one that fails; what it said.
     pub fn fails(case: &str, config: &BridgeConfig) -> String {
         let events = tempfile::NamedTempFile::new().unwrap();
-        let (child, _socket) = spawn(case, config, events.path(), false);
+        let (child, _socket) = spawn(case, config, events.path(), false, None);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()

@@ -56,6 +56,7 @@ impl<'h> Sandbox<'h> {
             labels: BTreeMap::from([("contract".to_string(), "yes".to_string())]),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_hours(1),
             sleep: false,
         };

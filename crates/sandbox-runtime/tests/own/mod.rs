@@ -90,6 +90,7 @@ impl Own {
             labels: std::collections::BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),
+            secrets: Vec::new(),
             idle_timeout: Duration::from_mins(1),
             sleep: false,
         };

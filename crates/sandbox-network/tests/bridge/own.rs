@@ -1,0 +1,86 @@
+//! A network of the case's own, and another behind it: a world with servers at real addresses and the usual
+//! ports, none of which is the host itself.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, exit};
+use std::sync::mpsc::{Sender, channel};
+
+use nix::sched::{CloneFlags, unshare};
+
+/// Set in the process that has one.
+const OWN: &str = "SANDBOX_TEST_OWN_NETWORK";
+
+/// Runs the case of this name again in a network of its own: in the process that a person started, this does
+/// not return.
+pub fn in_own_network(case: &str) -> Outside {
+    if std::env::var_os(OWN).is_some() {
+        return Outside::new();
+    }
+    let status = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", case, "--nocapture", "--test-threads=1"])
+        .env(OWN, "1")
+        .status()
+        .expect("unshare (util-linux) is needed");
+    assert!(status.success(), "{case} in its own network: {status}");
+    exit(0);
+}
+
+type Errand = Box<dyn FnOnce() + Send>;
+
+/// A thread in the network behind the case's own, where 44.55.66.10, .20 and .30 are, and
+/// 2606:4700:44::10, ::20 and ::30.
+pub struct Outside {
+    errands: Sender<Errand>,
+}
+
+impl Outside {
+    fn new() -> Self {
+        let (errands, todo) = channel::<Errand>();
+        let (ready, told) = channel();
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            ready.send(nix::unistd::gettid()).unwrap();
+            todo.into_iter().for_each(|errand| errand());
+        });
+        let outside = Self { errands };
+        let thread = told.recv().unwrap();
+        ip(&format!("link add inside type veth peer name outside netns {thread}"));
+        for command in [
+            "link set lo up",
+            "address add 44.55.66.1/24 dev inside",
+            "address add 2606:4700:44::1/64 dev inside nodad",
+            "link set inside up",
+        ] {
+            ip(command);
+        }
+        outside.run(|| {
+            for last in [10, 20, 30] {
+                ip(&format!("address add 44.55.66.{last}/24 dev outside"));
+                ip(&format!("address add 2606:4700:44::{last}/64 dev outside nodad"));
+            }
+            ip("link set outside up");
+        });
+        // A guest has IPv6 where the host has a way for it.
+        ip("-6 route add default via 2606:4700:44::10");
+        outside
+    }
+
+    fn run<T: Send + 'static>(&self, errand: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, told) = channel();
+        self.errands.send(Box::new(move || done.send(errand()).unwrap())).unwrap();
+        told.recv().unwrap()
+    }
+
+    /// A socket out there; it may be served from anywhere.
+    pub fn listen(&self, at: impl Into<SocketAddr>) -> TcpListener {
+        let at = at.into();
+        self.run(move || TcpListener::bind(at).unwrap())
+    }
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip (iproute2) is needed");
+    assert!(status.success(), "ip {arguments}: {status}");
+}
