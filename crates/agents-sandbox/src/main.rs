@@ -14,6 +14,7 @@ mod notify;
 mod program;
 mod project;
 mod report;
+mod secrets;
 mod settings;
 mod terminal;
 mod upgrade;

@@ -13,7 +13,7 @@ use sandbox_config::{
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
 };
-use sandbox_model::{ExtraMount, Resources};
+use sandbox_model::{ExtraMount, Resources, SecretSpec};
 
 use crate::agent_version;
 use crate::app::App;
@@ -22,6 +22,7 @@ use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
 use crate::limits;
 use crate::project;
+use crate::secrets;
 
 /// The project in the current folder, and the settings that hold there.
 #[derive(Debug)]
@@ -89,11 +90,13 @@ impl Meant {
         reviewed: &Reviewed,
     ) -> Result<UpRequest, CommandError> {
         limits::check(&self.settings, limits::Host::here())?;
+        let secrets = secrets::resolve(&App::layout()?, reviewed.secrets())?;
         let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), reviewed)?;
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox(reviewed)?,
+            settings: self.sandbox(reviewed, secrets.specs)?,
+            secret_values: secrets.values,
             provision: self.provision(),
             image: build.image,
             rebuild: build.rebuild,
@@ -138,7 +141,11 @@ impl Meant {
         }
     }
 
-    fn sandbox(&self, reviewed: &Reviewed) -> Result<SandboxSettings, CommandError> {
+    fn sandbox(
+        &self,
+        reviewed: &Reviewed,
+        secrets: Vec<SecretSpec>,
+    ) -> Result<SandboxSettings, CommandError> {
         let settings = &self.settings;
         let cpus = match settings.cpus.value {
             0 => available_parallelism().map_or(1, NonZero::get),
@@ -155,6 +162,7 @@ impl Meant {
             network: settings.network_policy(),
             mounts: mounts(settings)?,
             ports: settings.port_forwards(),
+            secrets,
             env: reviewed.env().clone(),
             sleep: settings.auto_stop.value == AutoStop::Sleep,
             auto_stop_timeout: settings.auto_stop_timeout.value,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbox_model::{Digest, SandboxSpec};
+use sandbox_model::{Digest, SandboxSpec, SecretSpec};
 
 /// What it takes until a change counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +104,8 @@ fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
     add("auto-stop", Class::Live, false, rest(have), rest(want));
     let (from, to) = variables(&have.env, &want.env);
     add("env", Class::Recreate, false, from, to);
+    let (from, to) = secrets(&have.secrets, &want.secrets);
+    add("secrets", Class::Recreate, false, from, to);
     let (before, after) = (have.resources, want.resources);
     add("cpus", Class::Live, false, before.cpus.to_string(), after.cpus.to_string());
     add("memory", Class::Live, false, before.memory.to_string(), after.memory.to_string());
@@ -136,6 +138,24 @@ fn variables(have: &BTreeMap<String, String>, want: &BTreeMap<String, String>) -
         list(&names)
     };
     (names(have, want, ""), names(want, have, " (another value)"))
+}
+
+/// The secrets that differ, before and after: whom they are for, and never what they are.
+fn secrets(have: &[SecretSpec], want: &[SecretSpec]) -> (String, String) {
+    let texts = |all: &[SecretSpec], other: &[SecretSpec], after: bool| {
+        let differing = all.iter().filter(|secret| !other.contains(secret)).map(|secret| {
+            let (name, reach) = (&secret.name, secret.reach());
+            let known = other.iter().find(|other| other.name == *name);
+            let what = match known {
+                Some(known) if after && known.fingerprint != secret.fingerprint => " (another value)",
+                Some(_) if after => " (changed)",
+                _ => "",
+            };
+            format!("{name} for {reach}{what}")
+        });
+        list(&differing.collect::<Vec<_>>())
+    };
+    (texts(have, want, false), texts(want, have, true))
 }
 
 /// Whether the user is to say what becomes of the home: only when the image is another than the one that
@@ -213,6 +233,32 @@ mod tests {
         });
         let text = changes[0].to_string();
         assert_eq!(text, "env: MINE, OPENCODE_DISABLE_MODELS_FETCH → MINE (another value), NEW");
+    }
+
+    #[test]
+    fn a_secret_that_changed_is_told_by_name_and_host() {
+        let secret = |host: &str, fingerprint: &str| SecretSpec {
+            name: "TOKEN".into(),
+            hosts: vec![host.parse().unwrap()],
+            headers: vec!["authorization".into()],
+            query: false,
+            body: false,
+            fingerprint: fingerprint.into(),
+        };
+        let told = |have: Vec<SecretSpec>, want: Vec<SecretSpec>| {
+            let spec = |secrets| SandboxSpec { secrets, ..example() };
+            let changes = drift(&spec(have), &spec(want));
+            assert!(changes.iter().all(|change| change.class == Class::Recreate && !change.fixed));
+            changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let (a, b) = (secret("a.example", "1"), secret("b.example", "1"));
+        assert_eq!(told(vec![a.clone()], vec![a.clone()]), "");
+        assert_eq!(told(vec![], vec![a.clone()]), "secrets: nothing → TOKEN for a.example");
+        assert_eq!(told(vec![a.clone()], vec![]), "secrets: TOKEN for a.example → nothing");
+        let text = "secrets: TOKEN for a.example → TOKEN for b.example (changed)";
+        assert_eq!(told(vec![a.clone()], vec![b]), text);
+        let text = "secrets: TOKEN for a.example → TOKEN for a.example (another value)";
+        assert_eq!(told(vec![a], vec![secret("a.example", "2")]), text);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting, ProjectSource};
 use sandbox_model::{
     AgentName, ByteSize, CheckoutSlug, ExtraMount, ImageRef, NetworkPolicy, PortForward, RepoSlug, Resources,
+    SecretSpec, SecretValues,
 };
 
 use sandbox_state::AgentVersion;
@@ -38,6 +39,8 @@ pub struct SandboxSettings {
     /// Beside the checkout.
     pub mounts: Vec<ExtraMount>,
     pub ports: Vec<PortForward>,
+    /// By name.
+    pub secrets: Vec<SecretSpec>,
     /// On top of the image's environment.
     pub env: BTreeMap<String, String>,
     /// A sandbox that nobody uses is put to sleep, where the runtime can.
@@ -119,6 +122,8 @@ pub struct UpRequest {
     pub project: Project,
     pub agent: AgentName,
     pub settings: SandboxSettings,
+    /// Of the settings' secrets; in no record.
+    pub secret_values: SecretValues,
     pub provision: ProvisionSettings,
     pub image: ImageSettings,
     /// Build the image anew, without layer caches.

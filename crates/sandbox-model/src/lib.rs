@@ -30,8 +30,8 @@ pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
 pub use port::{InvalidPort, PortForward};
 pub use recipe::AgentRecipe;
 pub use secret::{
-    CREDENTIAL_HEADERS, InvalidSecretHost, SECRET_HOST_FORMS, SecretHost, SecretSpec, SecretValue, SecretValues,
-    secret_environment,
+    CREDENTIAL_HEADERS, InvalidSecretHost, SECRET_HOST_FORMS, SecretHost, SecretSpec, SecretValue,
+    SecretValues, secret_environment,
 };
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};

@@ -211,7 +211,9 @@ mod tests {
             assert_eq!(host.to_string(), shown, "{text}");
             assert_eq!(shown.parse(), Ok(host), "{text}");
         }
-        for text in ["", "*", "https://x.example", "x.example/a", "10.0.0.1", "[::1]", "::1", "a b", "a..b", "x:0"] {
+        for text in
+            ["", "*", "https://x.example", "x.example/a", "10.0.0.1", "[::1]", "::1", "a b", "a..b", "x:0"]
+        {
             assert!(text.parse::<SecretHost>().is_err(), "{text}");
         }
     }

@@ -4,7 +4,8 @@
 use std::io;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
 };
 use sandbox_model::SecretValue;
 use serde::{Deserialize, Serialize};

@@ -88,7 +88,8 @@ pub fn bridge(
         .build()
         .map_err(BridgeError::Threads)?;
     let mut engine = policy.engine_config();
-    let authority = config.secrets.as_ref().map(|secrets| secrets::install(&mut engine, secrets)).transpose()?;
+    let authority =
+        config.secrets.as_ref().map(|secrets| secrets::install(&mut engine, secrets)).transpose()?;
     let mut network = SmoltcpNetwork::new(
         ResolvedNetworkConfig::new(engine, None),
         config.slot,

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sandbox_model::{SecretSpec, SecretValues};
 use sandbox_runtime::RuntimeError;
 
 use crate::files::Files;
@@ -39,11 +40,21 @@ pub struct Msb {
     program: PathBuf,
     home: PathBuf,
     config: PathBuf,
+    /// Variables of each call.
+    secrets: SecretValues,
 }
 
 impl Msb {
     pub fn new(program: PathBuf, files: &Files) -> Self {
-        Self { program, home: files.home.dir.clone(), config: files.config() }
+        Self { program, home: files.home.dir.clone(), config: files.config(), secrets: SecretValues::new() }
+    }
+
+    /// The same, for calls that boot a sandbox with these secrets. The values are variables of the call: `msb`
+    /// takes them from nowhere else but its own records.
+    pub fn with_secrets(&self, secrets: &[SecretSpec], values: &SecretValues) -> Self {
+        let needed = secrets.iter().map(|secret| &secret.name);
+        let secrets = needed.filter_map(|name| Some((name.clone(), values.get(name)?.clone()))).collect();
+        Self { secrets, ..self.clone() }
     }
 
     /// A command of the private runtime, in a process group of its own: a Ctrl-C at the user's terminal
@@ -52,6 +63,7 @@ impl Msb {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
+            .envs(self.secrets.iter().map(|(name, value)| (name, value.reveal())))
             .env("MSB_HOME", &self.home)
             .env("MSB_CONFIG_PATH", &self.config)
             .env("NO_COLOR", "1")

@@ -1,10 +1,13 @@
 //! Command lines of `msb` 0.7.11. Pure.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest, GUEST_HOME, GUEST_WORKSPACE, Resources, SandboxName, SandboxSpec};
+use sandbox_model::{
+    ByteSize, Digest, GUEST_HOME, GUEST_WORKSPACE, Resources, SandboxName, SandboxSpec, SecretSpec,
+};
 use sandbox_runtime::RuntimeError;
 
 /// Where a sandbox sees the folder of guest programs.
@@ -121,8 +124,35 @@ pub fn create(
             }
         }
     }
+    if !spec.secrets.is_empty() {
+        // Looking into TLS is not switched on by secrets alone in every case.
+        line.push("--tls-intercept".into());
+        let named = spec.secrets.iter().flat_map(|secret| secret.hosts.iter().filter_map(|host| host.port));
+        for port in named.chain([443]).collect::<BTreeSet<_>>() {
+            line.extend(["--tls-intercept-port".into(), port.to_string()]);
+        }
+        for secret in &spec.secrets {
+            line.extend(["--secret".into(), self::secret(secret)]);
+        }
+    }
     line.push(content_reference(&spec.image_digest));
     Ok(line)
+}
+
+/// `NAME:WHERE@HOSTS`, without the value: `msb` takes that from the variable of this name in its own
+/// environment, each time that it boots the sandbox, and records where it is from.
+fn secret(secret: &SecretSpec) -> String {
+    let mut places = vec![match &secret.headers[..] {
+        [] => "no-headers".to_string(),
+        [every] if every == "*" => "headers=*".into(),
+        fields => format!("headers=[{}]", fields.join(",")),
+    }];
+    places.extend(secret.query.then(|| "query".into()));
+    places.extend(secret.body.then(|| "body".into()));
+    let hosts =
+        secret.hosts.iter().map(|host| format!("{}{}", if host.below { "*." } else { "" }, host.name));
+    let hosts = if secret.hosts.is_empty() { "*".into() } else { hosts.collect::<Vec<_>>().join(",") };
+    format!("{}:{}@{hosts}", secret.name, places.join(","))
 }
 
 /// The name of the sandbox that shows whether any boots.
@@ -220,14 +250,14 @@ pub fn remove_image(reference: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use sandbox_model::{HomeDisk, NetworkPolicy, WorkspaceMount};
 
     use super::*;
 
-    fn spec() -> SandboxSpec {
+    pub fn spec() -> SandboxSpec {
         SandboxSpec {
             name: "shop-4chyvv5c1qh507-opencode".parse().unwrap(),
             image: "agents-sandbox/runner-shop:opencode-latest".parse().unwrap(),
@@ -270,6 +300,29 @@ mod tests {
     fn a_sandbox_with_rules() {
         let rules = ["deny@[2002::/16]".to_string(), "allow@domain=example.com:any:443".to_string()];
         insta::assert_snapshot!(line(&spec(), Some(&rules)).unwrap());
+    }
+
+    pub fn secret() -> SecretSpec {
+        SecretSpec {
+            name: "TOKEN".into(),
+            hosts: vec!["api.example.com:8443".parse().unwrap(), "*.example.org".parse().unwrap()],
+            headers: vec!["authorization".into(), "x-api-key".into()],
+            query: true,
+            body: false,
+            fingerprint: "f".into(),
+        }
+    }
+
+    #[test]
+    fn secrets_are_named_and_their_values_are_not_there() {
+        let mut spec = spec();
+        spec.secrets =
+            vec![secret(), SecretSpec { hosts: Vec::new(), headers: vec!["*".into()], ..secret() }];
+        let line = line(&spec, Some(&[])).unwrap();
+        let words = "--tls-intercept\n--tls-intercept-port\n443\n--tls-intercept-port\n8443\n\
+             --secret\nTOKEN:headers=[authorization,x-api-key],query@api.example.com,*.example.org\n\
+             --secret\nTOKEN:headers=*,query@*\n";
+        assert!(line.contains(words), "{line}");
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_model::{
+    ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+};
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, StopOutcome,
+    SandboxInfo, SandboxList, StopOutcome, check_secrets,
 };
 use sandbox_state::{Layout, Lock, LockMode, Stamp, make_private_dir, write_record};
 
@@ -286,6 +288,10 @@ impl Runtime for MsbRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
+        self.start_with(name, &SecretValues::new())
+    }
+
+    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
         let (paths, _) = self.existing(name)?;
         // Whoever starts it holds this lock until it is up.
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
@@ -297,7 +303,9 @@ impl Runtime for MsbRuntime {
                 self.forget_link(name);
                 guest_program::provide(&self.files, self.options.guest_program)?;
                 let known = roster.knows(name.as_str());
-                boot::boot(&self.files, &paths, &self.options, &self.msb()?, &record.spec, known)?;
+                check_secrets(&record.spec, values)?;
+                let msb = self.msb()?.with_secrets(&record.spec.secrets, values);
+                boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, known)?;
                 self.retire_old_versions();
                 Ok(())
             }
@@ -431,7 +439,7 @@ impl Runtime for MsbRuntime {
             return Err(RuntimeError::ExecFailed { code: 1, message: "no command was given".into() });
         }
         let content = self.images().content(&record.spec.image_digest)?;
-        let env = environment::of_sandbox(&content.env, &record.spec.env);
+        let env = environment::of_sandbox(&content.env, &record.spec);
         self.on_stream(name, "run a command", |stream| sandbox_guest_client::exec(name, stream, spec, &env))
     }
 

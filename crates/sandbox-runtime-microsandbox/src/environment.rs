@@ -1,14 +1,15 @@
-use std::collections::BTreeMap;
+use sandbox_model::{SandboxSpec, secret_environment};
 
 /// What the guest program sets from the user's account, whatever an image says.
 const OF_THE_ACCOUNT: [&str; 4] = ["HOME", "USER", "LOGNAME", "SHELL"];
 
-/// The environment of every command: the image's own, then the sandbox's.
-pub fn of_sandbox(image: &[(String, String)], sandbox: &BTreeMap<String, String>) -> Vec<(String, String)> {
+/// The environment of every command: the image's own, what stands in for secrets, then the sandbox's.
+pub fn of_sandbox(image: &[(String, String)], spec: &SandboxSpec) -> Vec<(String, String)> {
     image
         .iter()
         .cloned()
-        .chain(sandbox.iter().map(|(key, value)| (key.clone(), value.clone())))
+        .chain(secret_environment(&spec.secrets))
+        .chain(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())))
         .filter(|(key, _)| !OF_THE_ACCOUNT.contains(&key.as_str()))
         .collect()
 }
@@ -21,7 +22,10 @@ mod tests {
     fn the_sandbox_comes_after_the_image_and_neither_names_the_user() {
         let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
         let image = [pair("PATH", "/bin"), pair("HOME", "/root")];
-        let sandbox = BTreeMap::from([pair("PATH", "/usr/bin"), pair("USER", "x")]);
-        assert_eq!(of_sandbox(&image, &sandbox), [pair("PATH", "/bin"), pair("PATH", "/usr/bin")]);
+        let mut spec = crate::command::tests::spec();
+        spec.env = [pair("PATH", "/usr/bin"), pair("USER", "x")].into();
+        assert_eq!(of_sandbox(&image, &spec), [pair("PATH", "/bin"), pair("PATH", "/usr/bin")]);
+        spec.secrets = vec![crate::command::tests::secret()];
+        assert!(of_sandbox(&image, &spec).contains(&pair("TOKEN", "$MSB_TOKEN")));
     }
 }

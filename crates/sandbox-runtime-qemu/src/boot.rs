@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{SandboxName, SandboxSpec, Status};
+use sandbox_model::{SandboxName, SandboxSpec, SecretValues, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::QemuLayout;
 use sandbox_wire::MachineRequest;
@@ -16,7 +16,7 @@ use crate::images::ImageStore;
 use crate::machine::{MachineConfig, StartReport, most_mounts, tail};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{accel, client, initrd, room, version};
+use crate::{accel, client, initrd, room, secrets, version};
 
 /// A boot takes one to two seconds on a quiet machine; emulated, beside other work, ten times that.
 const BOOT_DEADLINE: Duration = Duration::from_secs(45);
@@ -40,6 +40,7 @@ pub fn boot(
     images: &ImageStore,
     files: &MachineFiles,
     record: SandboxRecord,
+    values: &SecretValues,
 ) -> Result<(), RuntimeError> {
     let name = record.spec.name.clone();
     let qemu = find_qemu()?;
@@ -48,6 +49,7 @@ pub fn boot(
         (options.notice)(&format!("the sandbox is emulated (slower than with KVM): {why}"));
     }
     check_spec(&record.spec)?;
+    let secrets = secrets::hand_over(files, &record.spec, values)?;
     let no_sleep = room::why_no_sleep(&record.spec, &qemu, &layout.dir, &files.dir)?;
     if let (true, Some(reason)) = (record.spec.sleep, &no_sleep)
         && version::tell_once(&layout.dir, &qemu)?
@@ -65,7 +67,7 @@ pub fn boot(
         accels: accels.clone(),
         no_sleep,
         boot_deadline_secs: BOOT_DEADLINE.as_secs(),
-        network_dir: layout.dir.join("network"),
+        secrets,
     };
     match run_machine(options, files, &config)? {
         Some(StartReport::Ready { accel: used, notes, woken }) => {

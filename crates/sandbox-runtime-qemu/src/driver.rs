@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
+    Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -158,6 +159,10 @@ impl Runtime for QemuRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
+        self.start_with(name, &SecretValues::new())
+    }
+
+    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
         let (files, _) = self.existing(name)?;
         // Without the lock first: a machine that is up, or on its way, needs no change.
         match boot::status(&files)? {
@@ -171,7 +176,7 @@ impl Runtime for QemuRuntime {
             Status::Running => Ok(()),
             Status::Starting => boot::wait_until_running(name, &files),
             status if status.is_at_rest() => {
-                boot::boot(&self.layout, &self.options, &self.images, &files, record)
+                boot::boot(&self.layout, &self.options, &self.images, &files, record, values)
             }
             status => Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "start" }),
         }

@@ -60,6 +60,11 @@ impl MachineFiles {
         self.dir.join("network.log")
     }
 
+    /// The certificate authority that this sandbox alone trusts.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.join("authority.json")
+    }
+
     /// The guest's memory, while it runs and while it sleeps.
     pub fn memory(&self) -> PathBuf {
         self.dir.join(Self::MEMORY_NAME)

@@ -23,6 +23,7 @@ mod memory;
 mod options;
 mod record;
 mod room;
+mod secrets;
 mod tsc;
 mod version;
 

@@ -22,6 +22,8 @@ pub enum RuntimeError {
     /// `log` holds the last lines of the console and of the machine.
     #[error("sandbox `{name}` did not boot: {problem}")]
     BootFailed { name: SandboxName, problem: String, log: String },
+    #[error("sandbox `{name}` cannot start without the value of its secret {secret}")]
+    NoSecretValue { name: SandboxName, secret: String },
     #[error("the command could not be run in the sandbox: {message}")]
     ExecFailed { code: i32, message: String },
     #[error("the sandbox `{0}` went away while it was in use")]

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
+    Status, TermSize,
 };
 
 pub use error::RuntimeError;
@@ -121,6 +122,16 @@ pub struct LogFile {
     pub path: PathBuf,
 }
 
+/// Whether there is a value for each of the spec's secrets.
+pub fn check_secrets(spec: &SandboxSpec, values: &SecretValues) -> Result<()> {
+    match spec.secrets.iter().find(|secret| !values.contains_key(&secret.name)) {
+        Some(secret) => {
+            Err(RuntimeError::NoSecretValue { name: spec.name.clone(), secret: secret.name.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
 /// A maker of virtual machines.
 pub trait Runtime: Send + Sync {
     /// `qemu`, `microsandbox`, `fake`: for messages and records, never for decisions.
@@ -177,7 +188,14 @@ pub trait Runtime: Send + Sync {
     /// Boots, or wakes where memory is saved, and returns when commands can run. Memory that cannot be used
     /// any more is dropped, and the boot is an ordinary one. Legal in created, stopped, crashed; harmless in running;
     /// in starting it waits for the boot under way.
+    ///
+    /// A sandbox whose spec has secrets needs their values: see [`Runtime::start_with`].
     fn start(&self, name: &SandboxName) -> Result<()>;
+
+    /// [`Runtime::start`] with the values of the spec's secrets. The values stay in the memory of whoever puts
+    /// them in: no record, argument, variable or file of the driver's holds one, and no guest does. Fails with
+    /// [`RuntimeError::NoSecretValue`] where one is missing and there is something to start.
+    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()>;
 
     /// Powers off gracefully, by force after `grace`. Harmless when at rest.
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome>;

@@ -73,6 +73,11 @@ impl Layout {
         self.state.join(checkout.as_str()).join("approvals.json")
     }
 
+    /// What fingerprints of secrets are made with: without it, nobody tests guesses against a record.
+    pub fn secret_key(&self) -> PathBuf {
+        self.state.join("secret.key")
+    }
+
     /// Says that this folder, absolute and resolved, was the whole checkout of a sandbox: its path, and behind a
     /// zero byte each name that it had, the last one last.
     pub fn checkout_root(&self, folder: &Path) -> PathBuf {

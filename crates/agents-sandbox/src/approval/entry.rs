@@ -1,10 +1,12 @@
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{EnvFiles, ProjectLayer, Widening, widening};
+use sandbox_config::{
+    EnvFiles, Origin, ProjectLayer, SecretDefinition, SecretFiles, SecretSource, Value, Widening, widening,
+};
 use sandbox_image::ProjectSource;
 use sandbox_lifecycle::Project;
 use sandbox_state::Layout;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use super::store::contains;
@@ -86,6 +88,27 @@ pub fn entries(
         entries.push(Entry::new(path, "Dockerfile", &text, &Json::from(sha256)));
     }
     entries
+}
+
+/// The secrets that the project's files define: what they would send, and to whom. What is approved includes a
+/// value that stands in the file.
+pub fn secrets(project: &Project, files: &SecretFiles) -> Vec<Entry> {
+    let of_project = files.secrets.iter().filter(|(name, _)| files.projects.contains(name));
+    let entry = |(name, secret): (&String, &Value<SecretDefinition>)| {
+        let Origin::File { path, line } = &secret.origin else { return None };
+        let definition = &secret.value;
+        let hosts: Vec<String> = definition.hosts.iter().map(ToString::to_string).collect();
+        let reach = crate::secrets::reach(definition);
+        let literal = match &definition.source {
+            SecretSource::Literal(value) => Some(value.reveal()),
+            _ => None,
+        };
+        let source = definition.source.to_string();
+        let exact = json!([source, literal, hosts, definition.headers, definition.query, definition.body]);
+        let place = format!("{}:{line}", shown(project, path));
+        Some(Entry::new(place, &format!("secret {name}"), &format!("sends {source} to {reach}"), &exact))
+    };
+    of_project.filter_map(entry).collect()
 }
 
 /// What the guest could change if the checkout contains this program's own folders.

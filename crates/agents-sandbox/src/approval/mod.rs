@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sandbox_config::EnvFiles;
+use sandbox_config::{EnvFiles, SecretFiles};
 use sandbox_image::ProjectSource;
 use sandbox_lifecycle::Project;
 use sandbox_state::Layout;
@@ -28,6 +28,7 @@ use sandbox_state::Layout;
 use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::secrets;
 use crate::settings::Meant;
 use crate::terminal::{can_ask, confirm};
 pub use entry::Entry;
@@ -50,6 +51,7 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct Reviewed {
     env: BTreeMap<String, String>,
+    secrets: SecretFiles,
     source: Arc<ProjectSource>,
 }
 
@@ -57,6 +59,11 @@ impl Reviewed {
     /// What goes into the image, as it was read for the review.
     pub fn source(&self) -> Arc<ProjectSource> {
         Arc::clone(&self.source)
+    }
+
+    /// The definitions of secrets, as they were read for the review.
+    pub const fn secrets(&self) -> &SecretFiles {
+        &self.secrets
     }
 
     /// The variables for the guest, from the very bytes that were reviewed.
@@ -70,6 +77,7 @@ impl Reviewed {
 pub struct Review {
     entries: Vec<Entry>,
     env: EnvFiles,
+    secrets: SecretFiles,
     source: ProjectSource,
     store: Store,
     layout: Layout,
@@ -82,13 +90,16 @@ impl Review {
     pub fn of(meant: &Meant) -> Result<Self, CommandError> {
         let layout = App::layout()?;
         let env = sandbox_config::env_files(&layout.config, Some(&meant.project.config_dir))?;
+        let secrets = secrets::files(&layout, Some(&meant.project.config_dir))?;
+        secrets::check_names(&secrets, &env.merged())?;
         let source = ProjectSource::read(&meant.project.config_dir).map_err(CommandError::from)?;
         let project = meant.project.clone();
         let former = former::former(&layout, &project);
         let mut entries = entry::exposed(&project, &layout);
         entries.extend(entry::entries(&project, &former, meant.layer.as_ref(), &env, &source));
+        entries.extend(entry::secrets(&project, &secrets));
         let store = Store::open(&layout, &project)?;
-        Ok(Self { entries, env, source, store, layout, project, former })
+        Ok(Self { entries, env, secrets, source, store, layout, project, former })
     }
 
     /// Each entry, and whether it is approved.
@@ -142,10 +153,13 @@ pub fn review(app: &App, meant: &Meant, purpose: Purpose) -> Result<Reviewed, Co
     match purpose {
         Purpose::Use => {
             review.settle(app, meant.settings.yes.value)?;
+            for remark in secrets::remarks(&review.secrets) {
+                app.console.warning(&remark);
+            }
         }
         Purpose::Look => warn(app, &review),
     }
-    Ok(Reviewed { env: review.env.merged(), source: Arc::new(review.source) })
+    Ok(Reviewed { env: review.env.merged(), secrets: review.secrets, source: Arc::new(review.source) })
 }
 
 /// Says which of the values that are shown are not approved. A file that cannot be read is no reason to

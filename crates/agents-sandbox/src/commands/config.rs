@@ -1,7 +1,7 @@
 //! The `config` group, and `config show`.
 
 use clap::{Args, Subcommand};
-use sandbox_config::{Entry, Flags, Origin};
+use sandbox_config::{Entry, Flags, Origin, SecretDefinition};
 use sandbox_lifecycle::agent_versions;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::approval;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
+use crate::secrets;
 use crate::settings::Meant;
 
 /// No setting of a file, and what one would look for here: what this folder's sandbox has.
@@ -59,12 +60,17 @@ fn show(app: &App, args: &ShowArgs) -> CommandResult {
     approval::mark(app, &meant);
     let entries = sandbox_config::entries(&meant.settings);
     let version = agent_version::words(&agent_versions(&App::layout()?, &meant.target())?);
+    // What is wrong with them was said above.
+    let files = secrets::files(&App::layout()?, Some(&meant.project.config_dir));
+    let defined = files.unwrap_or_default().secrets;
     if args.format.is_some() {
         let mut document: Map<String, Value> = entries.iter().map(|entry| json(entry, args.origin)).collect();
         if let Some(version) = version {
             let origin = json!({ "value": version, "origin": VERSION_ORIGIN });
             document.insert(VERSION.into(), if args.origin { origin } else { version.into() });
         }
+        let secrets = defined.iter().map(|(name, secret)| (name.clone(), secret_json(secret, args.origin)));
+        document.insert("secrets".into(), secrets.collect::<Map<_, _>>().into());
         app.out.json(&document)?;
         return Ok(Exit::SUCCESS);
     }
@@ -85,8 +91,29 @@ fn show(app: &App, args: &ShowArgs) -> CommandResult {
         let row = [VERSION.to_string(), version, VERSION_ORIGIN.into()];
         table.row(row.into_iter().take(count).map(|text| (text, Tone::Plain)));
     }
+    for (name, secret) in &defined {
+        let value = format!("for {}, from {}", secrets::reach(&secret.value), secret.value.source);
+        let row = [format!("secrets.{name}"), value, secret.origin.to_string()];
+        table.row(row.into_iter().take(count).map(|text| (text, Tone::Plain)));
+    }
     app.out.line(&table.render())?;
     Ok(Exit::SUCCESS)
+}
+
+/// Everything but the value.
+fn secret_json(secret: &sandbox_config::Value<SecretDefinition>, origin: bool) -> Value {
+    let definition = &secret.value;
+    let mut shown = json!({
+        "hosts": definition.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "from": definition.source.to_string(),
+        "headers": definition.headers,
+        "query": definition.query,
+        "body": definition.body,
+    });
+    if origin {
+        shown["origin"] = secret.origin.to_string().into();
+    }
+    shown
 }
 
 fn json(entry: &Entry, origin: bool) -> (String, Value) {

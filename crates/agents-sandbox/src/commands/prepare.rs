@@ -95,18 +95,16 @@ pub fn interruptible(context: &Context<'_>, target: Target) -> Result<Interrupti
 
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
 pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
-    // Silence would be a lie: nobody puts these values in yet.
-    let folders = [&context.layout.config, &request.project.config_dir];
-    let files =
-        folders.iter().flat_map(|folder| ["env.secret", "env.secret.yaml"].map(|name| folder.join(name)));
-    for file in files.filter(|file| file.exists()) {
-        app.console
-            .warning(&format!("{} is not used: secrets are not available in this version", file.display()));
-    }
     let first =
         context.runtime.inspect(&sandbox_lifecycle::sandbox_name(context, &request.target())?)?.is_none();
     if first {
         let network = reach(&request.settings.network);
+        if !request.settings.secrets.is_empty() {
+            let secrets = request.settings.secrets.iter();
+            let list: Vec<String> =
+                secrets.map(|secret| format!("{} for {}", secret.name, secret.reach())).collect();
+            app.console.info(&format!("secrets: {}", list.join("; ")));
+        }
         app.console.info(&format!(
             "network: {network}; `agents-sandbox network log` shows what is refused, `agents-sandbox network \
              allow` opens more"

@@ -10,6 +10,7 @@ mod kernel;
 mod programs;
 mod qemu;
 mod runtime;
+mod secrets;
 mod users;
 
 use std::path::PathBuf;
@@ -76,6 +77,7 @@ pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) 
     findings.extend(project.and_then(|project| agent::check(layout, settings, project)));
     let folder = project.map(|project| project.config_dir.as_path());
     findings.extend(credentials::check(layout, settings, folder));
+    findings.extend(secrets::check(layout, folder));
     findings
 }
 

@@ -191,6 +191,9 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::BadRecord { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }
+            RuntimeError::NoSecretValue { .. } => {
+                new.hint("start it from its project: `agents-sandbox shell`, where the secret is defined")
+            }
             RuntimeError::Io(inner) => inner.into(),
             RuntimeError::Other { .. } => new,
         }

@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
+    Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -184,11 +185,15 @@ impl Runtime for Routed {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
+        self.start_with(name, &SecretValues::new())
+    }
+
+    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
         let (holder, chosen) = (self.of(name)?, self.chosen()?);
         if !Arc::ptr_eq(holder, chosen) && self.carry(name, holder, chosen)? {
-            return chosen.start(name);
+            return chosen.start_with(name, values);
         }
-        holder.start(name)
+        holder.start_with(name, values)
     }
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {

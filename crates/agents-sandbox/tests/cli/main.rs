@@ -24,6 +24,7 @@ mod page;
 mod prune;
 mod questions;
 mod renamed;
+mod secrets;
 mod serve;
 mod server;
 mod sessions;

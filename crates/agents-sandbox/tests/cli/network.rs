@@ -81,18 +81,6 @@ fn a_link_in_the_project_is_not_written_through() {
 }
 
 #[test]
-fn secrets_that_are_not_used_are_no_secret() {
-    let environment = TestEnvironment::new();
-    let told = |environment: &TestEnvironment| environment.run(&["shell"]).stderr;
-    assert!(!told(&environment).contains("not used"));
-    environment
-        .write("home/config/agents-sandbox/env.secret.yaml", "KEY: {value: x, host: api.example.com}\n");
-    let said = told(&environment);
-    assert!(said.contains("env.secret.yaml is not used: secrets are not available"), "{said}");
-    assert!(!said.contains("KEY"), "{said}");
-}
-
-#[test]
 fn the_agents_provider_is_open_until_someone_says_otherwise() {
     let environment = TestEnvironment::new();
     let provider = |words: &[&str]| {

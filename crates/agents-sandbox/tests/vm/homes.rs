@@ -135,6 +135,7 @@ impl House {
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,
             },
+            secret_values: sandbox_model::SecretValues::new(),
             provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -20,8 +21,8 @@ pub enum SecretSource {
     File(PathBuf),
     /// What a command prints. One word is a line for the shell.
     Command(Vec<String>),
-    /// The system's keyring.
-    Keyring { service: String, account: Option<String> },
+    /// An entry of the system's keyring, by its attributes.
+    Keyring(BTreeMap<String, String>),
 }
 
 impl fmt::Display for SecretSource {
@@ -31,9 +32,10 @@ impl fmt::Display for SecretSource {
             Self::Env(name) => write!(f, "the variable {name} of your environment"),
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Command(words) => write!(f, "the command `{}`", words.join(" ")),
-            Self::Keyring { service, account: None } => write!(f, "the keyring's {service}"),
-            Self::Keyring { service, account: Some(account) } => {
-                write!(f, "the keyring's {service} of {account}")
+            Self::Keyring(attributes) => {
+                let words: Vec<String> =
+                    attributes.iter().map(|(name, value)| format!("{name} {value}")).collect();
+                write!(f, "the keyring's entry with {}", words.join(", "))
             }
         }
     }
@@ -60,8 +62,22 @@ impl SecretDefinition {
 
 /// Variables that would change what runs, in the guest or beside it, instead of holding a stand-in.
 const TAKEN: [&str; 16] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "TMPDIR", "IFS", "ENV", "BASH_ENV", "NO_COLOR",
-    "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "TERM",
+    "TMPDIR",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "NO_COLOR",
+    "NO_PROXY",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
 ];
 const TAKEN_PREFIXES: [&str; 8] =
     ["LD_", "DYLD_", "MSB_", "SSL_CERT_", "RUST_", "XDG_", "GLIBC_", "AGENTS_SANDBOX_"];
@@ -193,28 +209,38 @@ fn source(
 }
 
 fn command(node: &Node) -> Result<Vec<String>, Refusal> {
-    let refuse = || Refusal::new(node.span.clone(), "`from-command` takes a line for the shell, or a list of words");
+    let refuse =
+        || Refusal::new(node.span.clone(), "`from-command` takes a line for the shell, or a list of words");
     let words = match &node.tree {
         Tree::Text(line) => vec![line.clone()],
-        Tree::List(items) => {
-            items.iter().map(|item| item.scalar().map(str::to_owned)).collect::<Option<_>>().ok_or_else(refuse)?
-        }
+        Tree::List(items) => items
+            .iter()
+            .map(|item| item.scalar().map(str::to_owned))
+            .collect::<Option<_>>()
+            .ok_or_else(refuse)?,
         _ => return Err(refuse()),
     };
     if words.first().is_none_or(|word| word.trim().is_empty()) { Err(refuse()) } else { Ok(words) }
 }
 
+/// A text is the attribute `service`; a map has them all.
 fn keyring(node: &Node) -> Result<SecretSource, Refusal> {
+    let refuse =
+        || Refusal::new(node.span.clone(), "`from-keyring` takes a service's name, or a map of attributes");
     if let Some(service) = node.scalar().filter(|service| !service.trim().is_empty()) {
-        return Ok(SecretSource::Keyring { service: service.into(), account: None });
+        return Ok(SecretSource::Keyring(BTreeMap::from([("service".into(), service.into())])));
     }
-    let mut fields = Fields::new(node, &["service", "account"])?;
-    let word = |node: &Node| {
-        let text = node.scalar().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-        text.ok_or_else(|| Refusal::new(node.span.clone(), "expected a text"))
-    };
-    let service = word(fields.require("service")?)?;
-    Ok(SecretSource::Keyring { service, account: fields.take("account").map(word).transpose()? })
+    let Tree::Map(pairs) = &node.tree else { return Err(refuse()) };
+    let attributes = pairs.iter().map(|pair| {
+        let value = pair.value.scalar().filter(|value| !value.trim().is_empty()).ok_or_else(refuse)?;
+        if pair.key.is_empty() || pair.key.starts_with('-') {
+            Err(refuse())
+        } else {
+            Ok((pair.key.clone(), value.into()))
+        }
+    });
+    let attributes: BTreeMap<String, String> = attributes.collect::<Result<_, _>>()?;
+    if attributes.is_empty() { Err(refuse()) } else { Ok(SecretSource::Keyring(attributes)) }
 }
 
 fn hosts(fields: &mut Fields<'_>, node: &Node) -> Result<Vec<SecretHost>, Refusal> {

@@ -48,7 +48,7 @@ fn json_is_yaml_and_every_source_has_a_form() {
   "C": {"from-command": "pass show c", "host": "a.example", "headers": false, "query": true},
   "D": {"from-command": ["gh", "auth", "token"], "host": ".d.example"},
   "E": {"from-keyring": "e", "host": "a.example"},
-  "F": {"from-keyring": {"service": "f", "account": "me"}, "host": "a.example"}
+  "F": {"from-keyring": {"service": "f", "username": "me"}, "host": "a.example"}
 }"#,
     );
     let files = read(&lab).unwrap();
@@ -60,7 +60,10 @@ fn json_is_yaml_and_every_source_has_a_form() {
     assert!(of("C").headers.is_empty() && of("C").query);
     assert_eq!(of("D").hosts[0].to_string(), "*.d.example");
     assert!(of("D").headers.contains(&"authorization".to_string()));
-    assert_eq!(of("F").source, SecretSource::Keyring { service: "f".into(), account: Some("me".into()) });
+    assert_eq!(
+        of("F").source,
+        SecretSource::Keyring([("service".into(), "f".into()), ("username".into(), "me".into())].into())
+    );
     assert!(files.projects.is_empty());
 }
 
@@ -69,7 +72,11 @@ fn what_is_no_definition_is_named_and_never_shown() {
     for (text, line, message) in [
         ("A: hunter2\n", 1, "A: expected a map, found a text"),
         ("A: {value: hunter2}\n", 1, "A: it says no host"),
-        ("A: {value: hunter2, from-env: X, host: h.example}\n", 1, "A: it says more than once where the value is"),
+        (
+            "A: {value: hunter2, from-env: X, host: h.example}\n",
+            1,
+            "A: it says more than once where the value is",
+        ),
         ("A: {host: h.example}\n", 1, "A: it does not say where the value is"),
         ("A:\n  value: [hunter2]\n  host: h.example\n", 2, "A: `value` takes a text"),
         ("A: {value: hunter2, host: 10.0.0.1}\n", 1, "it is an address, and a certificate proves a name"),
@@ -87,7 +94,10 @@ fn what_is_no_definition_is_named_and_never_shown() {
         let file = lab.user("env.secret.yaml", text);
         let error = read(&lab).unwrap_err();
         let said = error.to_string();
-        assert!(said.starts_with(&format!("{}:", file.display())) && said.contains(message), "{text}: {said}");
+        assert!(
+            said.starts_with(&format!("{}:", file.display())) && said.contains(message),
+            "{text}: {said}"
+        );
         if line < 3 {
             assert!(said.contains(&format!("env.secret.yaml:{line}:")), "{said}");
         }

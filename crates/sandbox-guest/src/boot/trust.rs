@@ -35,8 +35,15 @@ pub fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
             fs_err::write(path, new)?;
         }
     }
+    let first = root.join(BUNDLES[0]);
+    if let (Some(other), Some(_), false) = (present.first(), pem, first.exists()) {
+        // Programs that take no file but a named one are told this name.
+        fs_err::create_dir_all(first.parent().unwrap_or(root))?;
+        let target = other.strip_prefix(root).unwrap_or(other);
+        std::os::unix::fs::symlink(Path::new("/").join(target), &first)?;
+    }
     if let (true, Some(pem)) = (present.is_empty(), pem) {
-        let path = root.join(BUNDLES[0]);
+        let path = first;
         fs_err::create_dir_all(path.parent().unwrap_or(root))?;
         fs_err::write(&path, with_block("", Some(pem)))?;
     }
@@ -78,6 +85,18 @@ mod tests {
         let second = with_block(&first, Some("other"));
         assert!(second.contains("other") && !second.contains("ours"), "{second}");
         assert_eq!(with_block(&second, None).trim_end(), image);
+    }
+
+    #[test]
+    fn a_bundle_elsewhere_has_the_name_that_programs_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        fs_err::create_dir_all(root.path().join("etc/pki/tls/certs")).unwrap();
+        fs_err::write(root.path().join(BUNDLES[1]), "image").unwrap();
+        install(root.path(), None).unwrap();
+        assert!(!root.path().join(BUNDLES[0]).is_symlink(), "nobody is told");
+        install(root.path(), Some(OURS)).unwrap();
+        let target = fs_err::read_link(root.path().join(BUNDLES[0])).unwrap();
+        assert_eq!(target, Path::new("/").join(BUNDLES[1]));
     }
 
     #[test]

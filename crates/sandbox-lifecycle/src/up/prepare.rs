@@ -120,7 +120,7 @@ pub fn prepare(
         let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
         // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
         crash::point("the sandbox is not started yet");
-        context.runtime.start(&name)?;
+        context.runtime.start_with(&name, &request.secret_values)?;
         crash::point("the sandbox is started");
         step.finish(None);
         *booted = true;

@@ -31,6 +31,7 @@ pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: Works
         network: settings.network.clone(),
         mounts: settings.mounts.clone(),
         ports: settings.ports.clone(),
+        secrets: settings.secrets.clone(),
         labels: labels(request),
         idle_timeout: settings.auto_stop_timeout.saturating_add(NET_BELOW_THE_KEEPER),
         sleep: settings.sleep,
@@ -63,7 +64,7 @@ fn labels(request: &UpRequest) -> BTreeMap<String, String> {
 pub(crate) mod tests {
     use std::path::Path;
 
-    use sandbox_model::{AgentName, CheckoutSlug, NetworkPolicy, Resources};
+    use sandbox_model::{AgentName, CheckoutSlug, NetworkPolicy, Resources, SecretValues};
 
     use super::*;
     use crate::{ImageSettings, Project, ProvisionSettings, SandboxSettings};
@@ -93,6 +94,7 @@ pub(crate) mod tests {
                 auto_stop_on_active_sessions: false,
                 auto_stop_max_session_retries: 10,
             },
+            secret_values: SecretValues::new(),
             provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,

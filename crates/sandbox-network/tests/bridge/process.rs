@@ -70,7 +70,13 @@ pub struct Bridge {
     events: tempfile::NamedTempFile,
 }
 
-fn spawn(case: &str, config: &BridgeConfig, events: &Path, parent: bool, roots: Option<&Path>) -> (Child, UnixStream) {
+fn spawn(
+    case: &str,
+    config: &BridgeConfig,
+    events: &Path,
+    parent: bool,
+    roots: Option<&Path>,
+) -> (Child, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let arguments = ["--exact", case, "--nocapture", "--test-threads=1"].map(String::from);
     let mut command = again(&arguments);

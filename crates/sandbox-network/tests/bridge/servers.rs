@@ -55,7 +55,20 @@ pub fn names(known: &'static [(&'static str, &'static str, &'static str)]) -> u1
             answer.extend_from_slice(&[0x81, code, 0, 1, 0, count, 0, 0, 0, 0]);
             answer.extend_from_slice(&query[12..end + 5]);
             if count == 1 {
-                answer.extend_from_slice(&[0xc0, 0x0c, 0, kind, 0, 1, 0, 0, 0, 60, 0, u8::try_from(data.len()).unwrap()]);
+                answer.extend_from_slice(&[
+                    0xc0,
+                    0x0c,
+                    0,
+                    kind,
+                    0,
+                    1,
+                    0,
+                    0,
+                    0,
+                    60,
+                    0,
+                    u8::try_from(data.len()).unwrap(),
+                ]);
                 answer.extend_from_slice(&data);
             }
             let _ = socket.send_to(&answer, from);

@@ -64,8 +64,10 @@ fn serve<S: Read + Write>(
             let mut stream = wrap(socket);
             let Some(request) = request(&mut stream) else { continue };
             let _ = seen.send(request.clone());
-            let answer =
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{request}", request.len());
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{request}",
+                request.len()
+            );
             let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
         }
     });

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE};
+use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE, secret_environment};
 use sandbox_wire::{BootConfig, BootNetwork, GuestMount};
 
 use super::config::MachineConfig;
@@ -37,6 +37,8 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
         ..mount(&mount_tag(number), &extra.target, "virtiofs", String::new())
     }));
     let mut env = config.image_env.clone();
+    // The certificate of whoever puts in secrets counts, whatever the image says about certificates.
+    env.extend(secret_environment(&spec.secrets));
     env.extend(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())));
     BootConfig {
         hostname: hostname(spec.name.as_str()),

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use sandbox_model::SandboxSpec;
+use sandbox_network::BridgeSecrets;
 use serde::{Deserialize, Serialize};
 
 /// Which accelerator a machine may use.
@@ -50,8 +51,8 @@ pub struct MachineConfig {
     pub boot_deadline_secs: u64,
     /// Why this machine's memory is not to be saved; `None` where it may be.
     pub no_sleep: Option<String>,
-    /// Where the network engine keeps the certificate authority it may need.
-    pub network_dir: PathBuf,
+    /// What the network bridge puts in. It is in pipes and in memory alone.
+    pub secrets: Option<BridgeSecrets>,
 }
 
 /// The one line a machine process writes on its standard output, for the starter that waits.

@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::DumpableBehavior;
 use sandbox_runtime::RuntimeError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
@@ -66,6 +67,12 @@ pub fn run(dir: &Path) -> Result<(), RuntimeError> {
     std::io::stdin().read_to_string(&mut text)?;
     let config: MachineConfig = serde_json::from_str(&text)
         .map_err(|error| RuntimeError::other(format!("machine configuration: {error}")))?;
+    drop(text);
+    if config.secrets.is_some() {
+        // In no core file, and read by no other process of this user.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(std::io::Error::from)?;
+    }
     let files = MachineFiles::new(dir);
     let life = Life::begin(&files)?;
     let listener = sandbox_state::bind_socket(&files.socket()).map_err(from_state)?;

@@ -218,7 +218,7 @@ async fn start_network(
         policy: config.spec.network.clone(),
         // Guests never see each other: all of them may have the same addresses.
         slot: 0,
-        ca_dir: config.network_dir.clone(),
+        secrets: config.secrets.clone(),
         run_as: (as_root && owner.uid != 0).then_some(owner),
         log: None,
     };

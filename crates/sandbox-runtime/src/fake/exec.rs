@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use rustix::process::{PidfdFlags, pidfd_open};
-use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE, SandboxName, SandboxSpec};
+use sandbox_model::{
+    ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE, SandboxName, SandboxSpec, secret_environment,
+};
 
 use super::machine::Machine;
 use super::processes::MARK;
@@ -126,7 +128,11 @@ fn command(store: &Store, spec: &SandboxSpec, exec: &ExecSpec, boot_id: &str) ->
     let path = std::env::join_paths(std::env::split_paths(of_image).chain(of_host))
         .unwrap_or_else(|_| OsString::from(of_image));
     command.env("PATH", path).env("HOME", home).env("USER", user).env("LOGNAME", user);
-    command.envs(&spec.env).envs(exec.env.iter().cloned()).env(MARK, boot_id);
+    command
+        .envs(secret_environment(&spec.secrets))
+        .envs(&spec.env)
+        .envs(exec.env.iter().cloned())
+        .env(MARK, boot_id);
     Ok(command)
 }
 

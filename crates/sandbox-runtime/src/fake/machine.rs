@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandbox_model::{ByteSize, SandboxName, Status};
+use sandbox_model::{ByteSize, SandboxName, SecretValues, Status};
 use serde::{Deserialize, Serialize};
 
 use super::faults::Faults;
@@ -132,12 +132,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub fn start(&self) -> Result<()> {
+    pub fn start(&self, values: &SecretValues) -> Result<()> {
         let _control = self.control()?;
         let mut record = self.store.require(self.name)?;
         if self.status_under_control(&record)? == Status::Running {
             return Ok(());
         }
+        crate::check_secrets(&record.spec, values)?;
         self.power_off()?;
         record.ever_started = true;
         self.store.write(record)?;

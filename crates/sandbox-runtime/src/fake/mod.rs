@@ -34,7 +34,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, Status};
+use sandbox_model::{
+    ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+};
 
 use crate::{
     BrokenRecord, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
@@ -143,7 +145,12 @@ impl Runtime for FakeRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
-        self.machine(name).start()
+        self.start_with(name, &SecretValues::new())
+    }
+
+    /// Nobody puts the values in: what a sandbox says goes nowhere.
+    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
+        self.machine(name).start(values)
     }
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {

@@ -1,0 +1,110 @@
+//! Reading one value from where it is.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::OFlags;
+use sandbox_config::SecretSource;
+
+/// Longer than any credential; the engine has to hold it for each connection.
+const LIMIT: u64 = 64 << 10;
+
+/// The value, or why it cannot be read, as the end of a sentence. Never with a part of the value.
+pub fn value(source: &SecretSource) -> Result<String, String> {
+    match source {
+        SecretSource::Literal(value) => Ok(value.reveal().to_string()),
+        SecretSource::Env(name) => match std::env::var(name) {
+            Ok(value) if value.is_empty() => Err("it is empty".into()),
+            Ok(value) => Ok(value),
+            Err(std::env::VarError::NotPresent) => Err("it is not set".into()),
+            Err(std::env::VarError::NotUnicode(_)) => Err("it is not UTF-8".into()),
+        },
+        SecretSource::File(path) => file(path),
+        SecretSource::Command(words) => match &words[..] {
+            [line] => printed(Command::new("sh").args(["-c", line])),
+            [program, arguments @ ..] => printed(Command::new(program).args(arguments)),
+            [] => Err("there is no command".into()),
+        },
+        SecretSource::Keyring(attributes) => {
+            let words = attributes.iter().flat_map(|(name, value)| [name, value]);
+            printed(Command::new("secret-tool").arg("lookup").args(words)).map_err(|problem| {
+                format!("{problem}; `secret-tool` (package libsecret-tools) asks the keyring")
+            })
+        }
+    }
+}
+
+/// Only a regular file: a pipe would make us wait.
+fn file(path: &Path) -> Result<String, String> {
+    let open = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = open.map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err("it is not a regular file".into());
+    }
+    take(file)
+}
+
+/// What a command prints. It has the user's terminal for its errors and questions, and no input.
+fn printed(command: &mut Command) -> Result<String, String> {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let value = child.stdout.take().map_or_else(|| Ok(String::new()), take);
+    if value.is_err() {
+        // It may have more to say than anybody takes.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let value = value?;
+    if !status.success() {
+        return Err(format!("it ended with {status}"));
+    }
+    if value.is_empty() { Err("it printed nothing".into()) } else { Ok(value) }
+}
+
+/// Without the line breaks at its end, which editors and commands add.
+fn take(from: impl Read) -> Result<String, String> {
+    let mut text = String::new();
+    let read = from.take(LIMIT + 1).read_to_string(&mut text);
+    match read.map_err(|error: io::Error| error.to_string())? as u64 {
+        0 => Err("it is empty".into()),
+        length if length > LIMIT => Err("it is longer than 64 KiB".into()),
+        _ => {
+            text.truncate(text.trim_end_matches(['\n', '\r']).len());
+            Ok(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str) -> Result<String, String> {
+        value(&SecretSource::Command(vec![line.into()]))
+    }
+
+    #[test]
+    fn every_source_gives_its_value_or_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let of = |path: &Path| value(&SecretSource::File(path.into()));
+        std::fs::write(&path, "abc\r\n\n").unwrap();
+        assert_eq!(of(&path).as_deref(), Ok("abc"));
+        assert!(of(&dir.path().join("none")).unwrap_err().contains("No such file"));
+        assert_eq!(of(dir.path()), Err("it is not a regular file".into()));
+        std::fs::write(&path, vec![b'x'; 70_000]).unwrap();
+        assert_eq!(of(&path), Err("it is longer than 64 KiB".into()));
+
+        assert_eq!(command("printf 'a b\\n'").as_deref(), Ok("a b"));
+        let words = ["printf", "%s", "$HOME"].map(String::from).to_vec();
+        assert_eq!(value(&SecretSource::Command(words)).as_deref(), Ok("$HOME"), "no shell reads a list");
+        let failed = command("echo half-of-it; exit 3").unwrap_err();
+        assert!(failed.contains('3') && !failed.contains("half"), "{failed}");
+        assert_eq!(command("true"), Err("it is empty".into()));
+        assert_eq!(command("yes"), Err("it is longer than 64 KiB".into()), "and does not wait for it");
+        assert_eq!(value(&SecretSource::Env("NO_SUCH_VARIABLE_HERE".into())), Err("it is not set".into()));
+    }
+}
