@@ -20,13 +20,12 @@ pub fn hand_over(
         return Ok(None);
     }
     let known: Option<Authority> = read_record(&files.authority()).map_err(from_state)?;
-    let authority = match known {
-        Some(authority) => authority,
-        None => {
-            let authority = Authority::generate(spec.name.as_str())?;
-            write_record(&files.authority(), &authority).map_err(from_state)?;
-            authority
-        }
+    let authority = if let Some(authority) = known {
+        authority
+    } else {
+        let authority = Authority::generate(spec.name.as_str())?;
+        write_record(&files.authority(), &authority).map_err(from_state)?;
+        authority
     };
     let needed = spec.secrets.iter().map(|secret| &secret.name);
     let values = needed.filter_map(|name| Some((name.clone(), values.get(name)?.clone()))).collect();
