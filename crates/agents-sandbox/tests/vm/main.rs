@@ -12,7 +12,12 @@ mod homes;
 mod image;
 mod person;
 mod place;
+#[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
+mod resolver;
+mod secrets;
 mod sleep;
+#[path = "../../../sandbox-network/tests/bridge/world.rs"]
+mod world;
 
 use std::process::ExitCode;
 
@@ -23,7 +28,8 @@ const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
 
 fn main() -> ExitCode {
     if let Some(case) = std::env::var_os(CASE) {
-        return match contract::run(&case.to_string_lossy()) {
+        let case = case.to_string_lossy();
+        return match if case == secrets::CASE { secrets::inside() } else { contract::run(&case) } {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => {
                 eprintln!("{problem}");
@@ -46,6 +52,7 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
+    trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in sleep::CASES {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));
     }

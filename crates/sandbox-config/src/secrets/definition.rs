@@ -264,9 +264,14 @@ fn hosts(fields: &mut Fields<'_>, node: &Node) -> Result<Vec<SecretHost>, Refusa
 
 /// `true` and `*` are every field, `false` is none.
 fn headers_of(node: &Node) -> Result<Vec<String>, Refusal> {
-    match &node.tree {
-        Tree::Bool(true) => return Ok(vec!["*".into()]),
-        Tree::Bool(false) => return Ok(Vec::new()),
+    let word = match &node.tree {
+        Tree::Bool(true) => "true",
+        Tree::Bool(false) => "false",
+        _ => node.scalar().unwrap_or_default(),
+    };
+    match word {
+        "true" | "yes" | "on" => return Ok(vec!["*".into()]),
+        "false" | "no" | "off" => return Ok(Vec::new()),
         _ => {}
     }
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);

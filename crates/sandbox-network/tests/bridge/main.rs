@@ -6,9 +6,11 @@
 mod own;
 mod peer;
 mod process;
+mod resolver;
 mod secrets;
 mod servers;
 mod tls;
+mod world;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

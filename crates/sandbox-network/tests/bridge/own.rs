@@ -42,7 +42,9 @@ impl Outside {
         std::thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             ready.send(nix::unistd::gettid()).unwrap();
-            todo.into_iter().for_each(|errand| errand());
+            for errand in todo {
+                errand();
+            }
         });
         let outside = Self { errands };
         let thread = told.recv().unwrap();

@@ -268,7 +268,7 @@ impl Peer {
         Stream::Data(arrived)
     }
 
-    pub fn close(&mut self, open: Open) {
+    pub fn close(&mut self, open: &Open) {
         self.sockets.get_mut::<tcp::Socket>(open.handle).abort();
         self.turn();
         self.sockets.remove(open.handle);

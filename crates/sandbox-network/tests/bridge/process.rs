@@ -123,7 +123,7 @@ impl Bridge {
             file
         });
         let (mut child, socket) =
-            spawn(case, config, events.path(), parent, roots.as_ref().map(|file| file.path()));
+            spawn(case, config, events.path(), parent, roots.as_ref().map(tempfile::NamedTempFile::path));
         let out = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let line = out.lines().map_while(Result::ok).find(|line| line.starts_with('{'));

@@ -1,6 +1,7 @@
 //! Secrets: the real value reaches the hosts it is for, inside TLS that is verified, and nobody else.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use sandbox_network::{Authority, BridgeConfig, BridgeSecrets, EventKind};
 use crate::own::{Outside, in_own_network};
 use crate::peer::Peer;
 use crate::process::{Bridge, serve_if_asked};
-use crate::tls::{self, Tls, World};
-use crate::{config, resolved_by, servers};
+use crate::tls::{self, Tls};
+use crate::world::{self, World};
+use crate::{config, resolved_by, resolver};
 
 const VALUE: &str = "sk-real-value-0123456789";
 const NAMES: [(&str, &str, &str); 3] = [
@@ -54,7 +56,7 @@ fn begin(case: &str, outside: &Outside, secret: SecretSpec) -> Case {
     let other = world.https(outside.listen(at(20, 443)), &["other.example.com"]);
     // Signed by an authority that the world does not know.
     let untrusted = World::new().https(outside.listen(at(30, 443)), &["untrusted.example.com"]);
-    let plain = tls::http(outside.listen(at(10, 80)));
+    let plain = world::serve(outside.listen(at(10, 80)), |socket| socket);
     let names: Vec<&str> = NAMES.iter().map(|(name, _, _)| *name).collect();
     let allowed = config(sandbox_model::NetworkProfile::None, &names, &[]);
     let config = BridgeConfig {
@@ -63,7 +65,7 @@ fn begin(case: &str, outside: &Outside, secret: SecretSpec) -> Case {
             secrets: vec![secret],
             authority: Authority::generate("test").unwrap(),
         }),
-        ..resolved_by(servers::names(&NAMES), allowed)
+        ..resolved_by(resolver::names(NAMES.to_vec()), allowed)
     };
     let (bridge, mut guest) = Bridge::start_trusting(case, &config, false, Some(&world.root_pem));
     for (name, _, _) in NAMES {
@@ -140,18 +142,15 @@ fn the_value_is_put_in_where_the_definition_says_and_nowhere_else() {
     let outside = in_own_network(name);
     let post = "POST /?key=$MSB_API_KEY HTTP/1.1\r\nHost: api.example.com\r\nOrigin: $MSB_API_KEY\r\n\
          Content-Length: 12\r\nConnection: close\r\n\r\n$MSB_API_KEY";
-    let sent = |change: fn(&mut SecretSpec)| {
-        let mut case = begin(name, &outside, secret(change));
-        case.ask(10, "api.example.com", post);
-        let got = heard(&case.api);
-        let line = got.lines().next().unwrap().to_string();
-        let (head, body) = got.split_once("\r\n\r\n").unwrap();
-        let origin = head.contains(&format!("Origin: {VALUE}"));
-        assert_eq!(origin, !head.contains("Origin: $MSB_API_KEY"));
-        (line.contains(VALUE), origin, body == VALUE)
-    };
+    let mut case = begin(name, &outside, secret(|_| {}));
+    case.ask(10, "api.example.com", post);
+    let got = heard(&case.api);
     // A field that servers repeat in their answers would tell the guest the value.
-    assert_eq!(sent(|_| {}), (false, false, false));
+    assert!(got.contains("Origin: $MSB_API_KEY\r\n") && !got.contains(VALUE), "{got}");
+    assert!(
+        got.starts_with("POST /?key=$MSB_API_KEY HTTP/1.1\r\n") && got.ends_with("$MSB_API_KEY"),
+        "{got}"
+    );
 }
 
 #[test]
@@ -195,7 +194,6 @@ fn no_other_process_of_the_user_reads_the_bridge() {
     let config = config(sandbox_model::NetworkProfile::Public, &[], &[]);
     let (bridge, _guest) = Bridge::start("secrets::no_other_process_of_the_user_reads_the_bridge", &config);
     // The kernel gives the files of a process that must not be dumped to root alone.
-    use std::os::unix::fs::MetadataExt;
     let owner = |pid: u32| std::fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid();
     assert_eq!(owner(bridge.report.pid), 0);
     assert_eq!(owner(std::process::id()), std::fs::metadata("/proc/self").unwrap().uid());
