@@ -77,7 +77,7 @@ impl File {
         unique(pairs).map_err(|refusal| self.refused(refusal))?;
         for pair in pairs {
             definition::check_name(&pair.key)
-                .map_err(|message| self.refused(Refusal::new(pair.key_span.clone(), message)))?;
+                .map_err(|message| self.refused(Refusal::new(pair.key_span.clone(), message).help(FORMS)))?;
             let definition = definition::read(&pair.key, &pair.value, &self.folders, self.projects)
                 .map_err(|refusal| self.refused(refusal))?;
             self.add(all, &pair.key, definition, pair.key_span.start);
