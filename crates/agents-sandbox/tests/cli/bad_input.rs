@@ -169,10 +169,11 @@ fn a_folder_that_is_gone() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_agents-sandbox")]).current_dir(environment.project());
     environment.seal(&mut command);
-    assert_snapshot!(environment.finish(&mut command), @"
-    error: the current folder cannot be told: No such file or directory (os error 2)
+    assert_snapshot!(environment.finish(&mut command), @r#"
+    error: the current folder was removed
+    hint: `cd` to the project's folder; where it was made again, `cd "$PWD"` is enough
     [exit 1]
-    ");
+    "#);
 }
 
 #[test]
