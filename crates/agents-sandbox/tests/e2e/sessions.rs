@@ -14,7 +14,9 @@ fn a_shell_outlives_its_window_and_the_sleep_of_its_sandbox() {
     let world = World::new("sessions");
     let screen = Screen::open(&world, &["shell"]);
     screen.wait_for("a prompt", FIRST_PATIENCE, |text| text.contains("/workspace"));
-    screen.say("n=0; while sleep 0.2; do n=$((n+1)); echo count $n; done");
+    // What is typed has to fit into one line to be found there.
+    screen.say("PS1='> '");
+    screen.say("while sleep 0.2; do echo count $((++n)); done");
     screen.wait_for("counting", PATIENCE, |text| count(text) >= Some(3));
     screen.close();
 
