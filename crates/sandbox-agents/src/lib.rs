@@ -16,6 +16,7 @@ mod profile;
 mod server;
 mod sessions;
 mod versions;
+mod warm_up;
 mod worktrees;
 
 pub use command::{AgentCommand, Launch};
@@ -26,4 +27,5 @@ pub use profile::{ConfigFiles, DaemonProfile, Install, OwnFiles, Profile, Worktr
 pub use server::{DAEMON_PORT, Dial, Server};
 pub use sessions::{ServerActivity, activity};
 pub use versions::{NPM_DEADLINE, is_newer, newest_argv, newest_of};
+pub use warm_up::warm_up;
 pub use worktrees::{Worktree, create_worktree, remove_worktree, worktrees};

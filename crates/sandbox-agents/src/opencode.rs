@@ -72,6 +72,7 @@ pub static PROFILE: Profile = Profile {
         username: "opencode",
         log: "/tmp/opencode-serve.log",
         health_path: "/global/health",
+        warm_up: &["/config/providers", "/agent", "/command"],
         session_status: true,
         worktrees: WorktreeApi::Experimental,
     }),

@@ -43,6 +43,7 @@ pub static PROFILE: Profile = Profile {
         username: "opencode",
         log: "/tmp/opencode2-serve.log",
         health_path: "/api/health",
+        warm_up: &[],
         session_status: false,
         worktrees: WorktreeApi::Project,
     }),

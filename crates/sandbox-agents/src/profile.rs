@@ -155,6 +155,9 @@ pub struct DaemonProfile {
     pub log: &'static str,
     /// Answers `{"healthy": true}`.
     pub health_path: &'static str,
+    /// What it is asked for before anybody needs it, because its first answer takes long: half of what it
+    /// otherwise does between the user's first words and the model's.
+    pub warm_up: &'static [&'static str],
     /// Whether it tells what its sessions do.
     pub session_status: bool,
     /// How it is asked for git worktrees.

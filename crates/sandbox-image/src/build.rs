@@ -27,6 +27,9 @@ pub struct BuiltImage {
     pub built: bool,
 }
 
+/// Where the last stage has the content id.
+const ID_ARGUMENT: &str = "${AGENTS_SANDBOX_DOCKERFILE_ID}";
+
 /// Whether the image under the tag (with this label, if there is one) is not the one that was composed.
 pub fn needs_build(force: bool, label_on_tag: Option<&str>, dockerfile_id: &str) -> bool {
     force || label_on_tag != Some(dockerfile_id)
@@ -83,7 +86,9 @@ fn build(
     fs::create_dir(&files)?;
     write_context(&input.render.source.context, &composed.files, &files)?;
     let dockerfile = dir.path().join("Dockerfile");
-    fs::write(&dockerfile, &composed.dockerfile)?;
+    // As a literal: buildah takes a `LABEL` from its cache whatever an argument in it says, and the image of
+    // another content, all of whose layers are the same, would carry the old id.
+    fs::write(&dockerfile, composed.dockerfile.replace(ID_ARGUMENT, &composed.dockerfile_id))?;
     events.stage(&format!("building the image {reference}"));
     let request = BuildRequest {
         context: &files,

@@ -117,6 +117,9 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     } else {
         Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
     }
+    if let Some(daemon) = &daemon {
+        sandbox_lifecycle::warm_up(&context, &up, daemon);
+    }
     if let (Some(wishes), Some(daemon)) = (wishes, &daemon) {
         let target = request.target();
         let files = context.layout.sandbox_state(&target.checkout, target.agent);

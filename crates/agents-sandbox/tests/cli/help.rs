@@ -103,6 +103,7 @@ fn the_first_page() {
       build       Build the image of the project's sandbox
       prune       Remove sandboxes that were not used for long, with their homes and images
       df          Show what everything takes on disk, and what `prune` would free
+      session     Agents and shells that outlive their terminal [alias: sessions]
       worktree    Everything that works on git worktrees inside the sandbox
       sandbox     Everything that works on sandboxes [alias: sb]
       image       Everything that works on images [alias: img]
@@ -133,6 +134,7 @@ fn the_first_page() {
                                     machine
       -w, --worktree <NAME[:BASE]>  Work in a git worktree inside the sandbox, made from BASE if it is
                                     new
+          --new                     Begin another, also where one waits that nobody is attached to
       -s, --serve-only              Open the agent's server to this computer's other clients, and wait
                                     until Ctrl-D or Ctrl-C
           --notify[=<MODE>]         Tell me when the agent waits for me, is done, or has failed, until I

@@ -186,6 +186,20 @@ fn two_clients_share_one_server_and_leave_one_by_one() {
 }
 
 #[test]
+fn the_server_makes_ready_while_its_client_starts() {
+    let environment = stand_in("opencode");
+    let noted = environment.path("runtime/ports/warmed-up");
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; $P run; echo \"code $?\"");
+    tmux.wait_for_line("attached");
+    tmux.wait("a word of the server", |_| {
+        std::fs::read_to_string(&noted).is_ok_and(|directories| directories == "/workspace\n")
+    });
+    tmux.key("C-]");
+    tmux.wait_for_line("code 0");
+}
+
+#[test]
 fn a_sandbox_that_is_killed_is_said() {
     let environment = with_agent();
     let mut served = Served::start(&environment, Stdio::null());

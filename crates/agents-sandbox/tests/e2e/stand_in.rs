@@ -21,6 +21,8 @@ fn world(name: &str, settings: &str) -> World {
         RUN ln /usr/local/bin/opencode /usr/local/bin/opencode2\n\
         FROM own\n";
     world.write(".agents-sandbox/Dockerfile", dockerfile);
+    // What the agent is told is no part of the image.
+    world.write(".agents-sandbox/.dockerignore", "opencode\n");
     world
 }
 
@@ -66,6 +68,9 @@ fn opencode2_serves_makes_worktrees_and_starts_anew_when_its_configuration_chang
     world.succeeds(&["stop", "--agent", "opencode2"], PATIENCE);
     run(&["--", "without"]);
     world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+    // A file that no layer copies is another content all the same, and every layer comes from the cache.
+    world.write(".agents-sandbox/beside.txt", "not copied");
+    world.succeeds(&["build", "--agent", "opencode2"], PATIENCE);
 }
 
 #[test]

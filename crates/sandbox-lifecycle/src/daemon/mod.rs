@@ -2,6 +2,7 @@
 
 mod process;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health, profile};
@@ -78,6 +79,19 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
         log: process.log(),
     })?;
     Ok(Some(reachable(&record)))
+}
+
+/// Has the server make ready what the first session in `up.guest_dir` needs, while the client starts.
+/// Nobody waits for it, and what fails is done when it is needed.
+pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
+    let Some(profile) = &profile(up.agent).daemon else { return };
+    let runtime = Arc::clone(&context.runtime);
+    let (name, directory, daemon) = (up.name.clone(), up.guest_dir.clone(), daemon.clone());
+    std::thread::spawn(move || {
+        let dial = || runtime.dial(&name, daemon.port);
+        let server = Server::new(profile, Box::new(dial), &daemon.password, DEADLINE);
+        sandbox_agents::warm_up(&server, &directory);
+    });
 }
 
 fn recorded(files: &SandboxFiles, up: &Up) -> Result<Option<DaemonRecord>> {
