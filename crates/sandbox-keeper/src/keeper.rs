@@ -345,11 +345,7 @@ impl Keeper {
                     return false;
                 }
                 self.journal.write(&format!("{} of process {} came", info.verb, info.pid));
-                if let Some(secs) = info.keep_secs {
-                    // A moment beyond the clock's range is no moment at all.
-                    let until = Instant::now().checked_add(Duration::from_secs(secs));
-                    self.keep_until = self.keep_until.max(until);
-                }
+                self.keep_until = self.keep_until.max(keep_until(&info));
                 connection.role = Role::Client(info);
                 self.ever_leased = true;
                 self.round += 1;
@@ -357,6 +353,12 @@ impl Keeper {
             }
         }
     }
+}
+
+/// How long a client that comes now wants the sandbox to be kept.
+fn keep_until(client: &ClientInfo) -> Option<Instant> {
+    // A moment beyond the clock's range is no moment at all.
+    Instant::now().checked_add(Duration::from_secs(client.keep_secs?))
 }
 
 mod facts;

@@ -140,15 +140,6 @@ fn words_in_the_wrong_place() {
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
-    assert_snapshot!(refused(&["run", "--docker"]), @"
-    error: docker in the sandbox is not available in this version
-    hint: it is asked for by --docker
-    [exit 1]
-    ");
-}
-
-#[test]
 fn a_home_that_is_not_there() {
     let environment = TestEnvironment::new();
     let mut command = environment.command(&["list"]);

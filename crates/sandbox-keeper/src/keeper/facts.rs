@@ -2,7 +2,7 @@
 
 use super::{
     ActivityError, AgentView, Decision, Ended, Instant, Keeper, KeeperError, KeeperStatus, Letter, Look,
-    Phase, Session, Status, StopOutcome, seconds, sessions_hold,
+    Phase, Session, Status, StopOutcome, keep_until, seconds, sessions_hold,
 };
 
 impl Keeper {
@@ -108,6 +108,8 @@ impl Keeper {
                 self.hold = hold;
                 self.boot = boot;
                 self.idle_since = Instant::now();
+                // Whoever stopped it ended what was asked of the former boot. Those who are here came for this one.
+                self.keep_until = self.clients().filter_map(keep_until).max();
             }
             // Gone again: the next look tells.
             Err(error) => self.journal.write(&format!("cannot hold the sandbox: {error}")),

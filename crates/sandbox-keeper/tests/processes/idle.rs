@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use sandbox_keeper::SessionKind;
+use sandbox_keeper::{ClientInfo, LeaseOutcome, SessionKind};
 use sandbox_model::Status;
 use sandbox_runtime::Runtime;
 
-use crate::world::{World, millis};
+use crate::world::{World, me, millis};
 use crate::{Outcome, Test};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -175,11 +175,17 @@ fn others_restart() -> Outcome {
         keeper.timing.ask_every = millis(1000);
     })?;
     let lease = world.lease_or_start()?;
+    let keeps = ClientInfo { keep_secs: Some(7200), ..me() };
+    let LeaseOutcome::Leased(kept) = sandbox_keeper::lease(&world.files(), keeps)? else {
+        return Err("it is stopping".into());
+    };
+    drop(kept);
     world.runtime.stop(world.name(), millis(1000))?;
     world.runtime.start(world.name())?;
     world.wait_until("it has noticed", || Ok(world.log().contains("the sandbox was started anew")))?;
     assert_eq!(world.keeper_status()?.reason, "held by 1 client");
     assert_eq!(world.log().matches(" watches ").count(), 1);
+    // What was asked of the boot that was stopped does not hold this one.
     drop(lease);
     world.wait_until_over()?;
     assert_eq!(world.status()?, Status::Stopped);
