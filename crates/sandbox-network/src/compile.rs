@@ -214,6 +214,8 @@ impl Compiled {
             },
             policy: self.engine_policy(),
             dns: DnsConfig { nameservers: self.nameservers.clone(), ..DnsConfig::default() },
+            // Otherwise no TLS at all passes to a host that is allowed by its name, unless it is ended here.
+            strict: false,
             max_tcp_connections: limit,
             max_udp_connections: limit,
             ..NetworkConfig::default()

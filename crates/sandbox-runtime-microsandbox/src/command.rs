@@ -115,6 +115,8 @@ pub fn create(
         None if spec.ports.is_empty() => line.push("--no-net".into()),
         rules => {
             line.extend(words(&["--net-default-egress", "deny", "--net-default-ingress", "allow"]));
+            // Otherwise no TLS at all passes to a host that is allowed by its name, unless msb ends it.
+            line.push("--net-strict=false".into());
             line.extend(words(&["--net-ipv4-pool", ADDRESS_POOLS[0], "--net-ipv6-pool", ADDRESS_POOLS[1]]));
             for rule in rules.unwrap_or_default() {
                 line.extend(["--net-rule".to_string(), rule.clone()]);

@@ -139,6 +139,12 @@ impl Case {
         runtime.start_with(name, &self.values).map_err(text)?;
         let stand_in = self.guest(ExecUser::Dev, "echo $API_KEY; echo $API_KEY > ~/kept; sync")?;
         same("the guest's variable", &stand_in, "$MSB_API_KEY")?;
+        let clock: f64 = self.guest(ExecUser::Dev, "date +%s.%N")?.parse().map_err(text)?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_err(text)?;
+        // Certificates that are made this second count from two seconds ago.
+        if now.as_secs_f64() - clock > 1.5 {
+            return Err(format!("the guest's clock says {clock}, the host's {now:?}"));
+        }
         self.requests("after a boot")?;
         self.look_at_processes()?;
         if self.spec.sleep {

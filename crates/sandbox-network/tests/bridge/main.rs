@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod names;
 mod own;
 mod peer;
 mod process;

@@ -99,7 +99,8 @@ async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -
         let request = GuestRequest::Boot(Box::new(boot_config(config, network)));
         write_message(&mut stream, &request).await.map_err(|e| fault("the guest link", &e))?;
         match read_message(&mut stream).await.map_err(|e| fault("the guest link", &e))? {
-            GuestReply::Ok => Ok(()),
+            // What it was told at first is as old as its boot is long: too old for certificates made this second.
+            GuestReply::Ok => wake::set_clock(&link).await,
             GuestReply::Failed(problem) => Err(format!("the guest cannot come up: {problem}")),
         }
     };

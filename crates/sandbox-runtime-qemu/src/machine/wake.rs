@@ -90,7 +90,7 @@ async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) ->
         call(&socket, saved).map_err(|error| format!("the guest link: {error}"))?;
         parts.monitor.go_on().await.map_err(|error| error.to_string())?;
         let link = Link::new(socket).map_err(|error| format!("the guest link: {error}"))?;
-        answers(&link).await?;
+        set_clock(&link).await?;
         Ok(link)
     };
     tokio::select! {
@@ -112,7 +112,7 @@ fn call(mut socket: &StdUnixStream, saved: &SavedMemory) -> std::io::Result<()> 
 }
 
 /// Sets the clock once more, now exactly: the answer is the guest's sign of life.
-async fn answers(link: &Link) -> Result<(), String> {
+pub async fn set_clock(link: &Link) -> Result<(), String> {
     let mut stream = link.open().await.ok_or("the guest link closed")?;
     let fault = |error: sandbox_wire::FrameError| format!("the guest link: {error}");
     let request = GuestRequest::SetClock { unix_nanos: unix_nanos() };
