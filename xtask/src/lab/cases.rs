@@ -13,12 +13,22 @@ pub struct Built {
     pub program: PathBuf,
 }
 
-pub fn build(target: &Path) -> Outcome<Built> {
+/// `profile` is `dev`, of which most is there already, or `release`, for what is timed.
+pub fn build(target: &Path, profile: &str) -> Outcome<Built> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut build = Command::new(cargo);
     build
         // Not these two alone: with the features that the whole workspace agrees on, most of it is there already.
-        .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"])
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--bins",
+            "--examples",
+            "--profile",
+            profile,
+            "--target-dir",
+        ])
         .arg(target);
     // What cargo told this chore about itself would make crates that ask for it be built anew.
     for (name, _) in std::env::vars_os() {
@@ -27,8 +37,8 @@ pub fn build(target: &Path) -> Outcome<Built> {
         }
     }
     run("building the cases and the program", &mut build)?;
-    let debug = target.join("debug");
-    Ok(Built { contract: debug.join("examples/contract"), program: debug.join("agents-sandbox") })
+    let dir = target.join(if profile == "dev" { "debug" } else { profile });
+    Ok(Built { contract: dir.join("examples/contract"), program: dir.join("agents-sandbox") })
 }
 
 /// Variables that `cargo run` sets for what it runs.

@@ -75,22 +75,23 @@ fn machines(cases: &[String]) -> Vec<Machine> {
 
 /// `cargo xtask lab`: fails unless every case passed.
 pub fn run(cases: &[String]) -> Outcome {
-    boot(&machines(cases))
+    boot(&machines(cases), "dev")
 }
 
-/// `cargo xtask bench overhead`: what our program adds to plain `msb`.
+/// `cargo xtask bench overhead`: what our program adds to plain `msb`, both as they are released: what a build
+/// for development adds is felt where everything is emulated twice.
 pub fn overhead() -> Outcome {
-    boot(&[Machine::new("bench", [OVERHEAD.into()])])
+    boot(&[Machine::new("bench", [OVERHEAD.into()])], "release")
 }
 
-/// Builds what is missing, and boots the machines side by side.
-fn boot(machines: &[Machine]) -> Outcome {
+/// Builds what is missing, with a profile of cargo's, and boots the machines side by side.
+fn boot(machines: &[Machine], profile: &str) -> Outcome {
     let own = std::env::current_exe().map_err(|error| text(&error))?;
     // This chore lies in <target>/<profile>/.
     let target = own.ancestors().nth(2).ok_or("no target folder")?;
     let lab = target.join("lab");
     std::fs::create_dir_all(&lab).map_err(|error| text(&error))?;
-    let built = cases::build(target)?;
+    let built = cases::build(target, profile)?;
     let base = base::ensure(&lab)?;
     let image = image::ensure(&lab, &built.contract)?;
     let agent = machines.iter().flat_map(|machine| &machine.steps).any(|step| step == AGENT);
