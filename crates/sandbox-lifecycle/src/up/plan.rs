@@ -1,6 +1,6 @@
 //! What to do with the sandbox that is there. Pure.
 
-use sandbox_model::{SandboxSpec, Status};
+use sandbox_model::{SandboxSpec, SecretSpec, Status};
 
 use crate::{Change, Class, drift};
 
@@ -72,6 +72,14 @@ pub fn is_meant(changes: &[Change]) -> bool {
     changes.iter().any(|change| MEANT.contains(&change.setting))
 }
 
+/// Whether a secret that one at rest was made with is wanted no more, or for other hosts or places: it would
+/// wake with more than the user gives by now, or with a stand-in for which there is no value.
+pub fn withdraws(current: &SandboxSpec, wanted: &SandboxSpec) -> bool {
+    let same =
+        |a: &SecretSpec, b: &SecretSpec| *a == SecretSpec { fingerprint: a.fingerprint.clone(), ..b.clone() };
+    !current.secrets.iter().all(|have| wanted.secrets.iter().any(|want| same(have, want)))
+}
+
 fn names(changes: &[Change], restarting: bool) -> Vec<&'static str> {
     let wanted = changes.iter().filter(|change| !restarting || change.class == Class::Recreate);
     wanted.map(|change| change.setting).collect()
@@ -136,6 +144,28 @@ mod tests {
         let label = |spec: &mut SandboxSpec| drop(spec.labels.insert("x".into(), "y".into()));
         assert_eq!(decide(&Status::Stopped, label, true), wake(vec![], false));
         assert_eq!(decide(&Status::Stopped, label, false), Plan::Update);
+    }
+
+    #[test]
+    fn a_secret_of_another_reach_is_no_matter_of_taste() {
+        let secret = |name: &str, value: &str| SecretSpec {
+            name: name.into(),
+            hosts: Vec::new(),
+            headers: vec!["authorization".into()],
+            query: false,
+            body: false,
+            fingerprint: value.into(),
+        };
+        let with = |secrets: Vec<SecretSpec>| SandboxSpec { secrets, ..example() };
+        let (one, other) = (secret("A", "1"), secret("B", "1"));
+        for (have, want, withdrawn) in [
+            (with(vec![]), with(vec![one.clone()]), false),
+            (with(vec![one.clone()]), with(vec![secret("A", "2"), other.clone()]), false),
+            (with(vec![one.clone(), other]), with(vec![one.clone()]), true),
+            (with(vec![one.clone()]), with(vec![SecretSpec { body: true, ..one.clone() }]), true),
+        ] {
+            assert_eq!(withdraws(&have, &want), withdrawn, "{:?} {:?}", have.secrets, want.secrets);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sandbox_runtime::SandboxInfo;
 use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record, write_record};
 
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, plan, withdraws};
 use super::stakes::{Stake, at_stake};
 use super::{Outcome, guest, home, ports, spec};
 use crate::locks::{boot_lock, use_images};
@@ -196,6 +196,9 @@ fn decide(
     let Some(info) = existing else { return Ok(Plan::Create) };
     let plan = |keep| plan(Some((&info.status, &info.spec)), wanted, keep);
     let alone = plan(false);
+    if info.status.is_at_rest() && withdraws(&info.spec, wanted) {
+        return Ok(alone);
+    }
     let mut changes = drift(&info.spec, wanted);
     let Some(stake) = at_stake(context, &request.target(), info, &alone, &changes, rebuilt) else {
         return Ok(alone);
