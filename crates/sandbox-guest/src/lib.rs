@@ -18,6 +18,7 @@ mod dial;
 mod exec;
 mod framed;
 mod guest;
+mod host_name;
 pub mod init;
 mod kept;
 mod link;

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::exit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ fn work() -> io::Result<()> {
     let _ = setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS);
     // The other init leaves the machine's settings as the kernel has them.
     crate::sysctls::apply();
+    // A guest without that file, or a caller who may not write it, has the host's other name all the same.
+    let _ = crate::host_name::add(Path::new("/etc/hosts"));
     // Whoever ends this process group must not end commands before they were hung up, and a link outlives
     // a terminal.
     let _ = nix::unistd::setsid();
