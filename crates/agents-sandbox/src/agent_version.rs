@@ -53,6 +53,8 @@ pub fn ask(context: &Context<'_>, meant: &Meant, up: &Up) {
         return;
     }
     let mut command = Command::new(&context.program);
+    // npm is not looked for below it.
+    command.current_dir(&meant.project.root);
     command.args(["internal", "newest-agent", target.agent.as_str(), up.name.as_str()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {

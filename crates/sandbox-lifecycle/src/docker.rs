@@ -10,25 +10,21 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Measured without hardware virtualization: 13 s on a busy machine.
 const EMULATED_DEADLINE: Duration = Duration::from_mins(2);
 
-/// Starts dockerd unless it runs, and waits until it answers; `$1` is for how many seconds.
+/// Starts dockerd unless one runs, and waits until it answers; `$1` is for how many seconds.
 ///
-/// The first line is all that a running engine costs. Clients take turns, so that none starts a second one.
-/// A process id that an earlier boot left in a file may be another program's by now.
+/// The first line is all that a running engine costs. Clients take turns, so that none starts a second one,
+/// and an engine that somebody else started is waited for like our own: nothing is ended here.
 const ENSURE: &str = r#"ready=/run/agents-sandbox-docker.ready log=/var/log/dockerd.log
-up() { [ -S /run/docker.sock ] && read -r pid 2>/dev/null <"$ready" && grep -qa dockerd "/proc/$pid/cmdline" 2>/dev/null; }
-up && exit 0
+lives() { read -r pid 2>/dev/null <"$1" && grep -qa dockerd "/proc/$pid/cmdline" 2>/dev/null; }
+[ -S /run/docker.sock ] && lives "$ready" && exit 0
 exec 9>/run/agents-sandbox-docker.lock
 flock 9
-up && exit 0
-for name in dockerd containerd; do
-    for pid in $(pidof "$name" 2>/dev/null); do kill "$pid"; done
-done
-n=0
-while pidof dockerd containerd >/dev/null 2>&1 && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
-rm -rf "$ready" /run/docker.pid /run/docker.sock /run/docker /run/containerd
-command -v dockerd >/dev/null || { echo "the image has no dockerd" >&2; exit 1; }
-setsid dockerd --host unix:///run/docker.sock >"$log" 2>&1 </dev/null 9>&- &
-pid=$!
+[ -S /run/docker.sock ] && lives "$ready" && exit 0
+if ! lives /run/docker.pid; then
+    command -v dockerd >/dev/null || { echo "the image has no dockerd" >&2; exit 1; }
+    setsid dockerd --host unix:///run/docker.sock >"$log" 2>&1 </dev/null 9>&- &
+    pid=$!
+fi
 ask() {
     if command -v curl >/dev/null; then curl -fs -m 2 --unix-socket /run/docker.sock http://docker/_ping; else docker version; fi
 }

@@ -45,6 +45,9 @@ pub enum LifecycleError {
     /// `log` holds the last lines of the engine's log.
     #[error("docker in the sandbox did not start within {seconds} s: {problem}")]
     Docker { seconds: u64, problem: String, log: String },
+    /// It sleeps, and would wake with a secret that is not given any more, or for other hosts.
+    #[error("sandbox `{0}` sleeps with secrets that are not given any more, or are for other hosts by now")]
+    SecretWithdrawn(SandboxName),
     #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
     Provision { agent: AgentName, problem: String },
     #[error("the worktree `{name}` cannot be used: {problem}")]

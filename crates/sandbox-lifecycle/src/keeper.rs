@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use sandbox_keeper::{ClientError, ClientInfo, KeeperConfig, LeaseOutcome};
-use sandbox_model::SandboxName;
+use sandbox_model::{SandboxName, holding};
 use sandbox_state::{KeeperFiles, SandboxFiles};
 
 use crate::{Context, LifecycleError, Result, UpRequest};
@@ -34,7 +34,14 @@ pub fn lease_or_start(
         timing: sandbox_keeper::Timing::default(),
     };
     let keeper = files.keeper();
-    let mut start = || sandbox_keeper::spawn(Command::new(&context.program).args(WORDS), &config, &keeper);
+    let mut command = Command::new(&context.program);
+    command.args(WORDS);
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let pairs = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    for name in holding(&request.secret_values, pairs) {
+        command.env_remove(name);
+    }
+    let mut start = || sandbox_keeper::spawn(&mut command, &config, &keeper);
     sandbox_keeper::lease_or_start(&keeper, &client(context, request), &mut start)
         .map_err(|error| failed(request, &error))
 }

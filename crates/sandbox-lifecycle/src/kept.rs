@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use sandbox_model::{Keep, KeptSession, SandboxName};
+use sandbox_runtime::RuntimeError;
 
 use crate::{Context, Daemon, Result, Up};
 
@@ -50,7 +51,11 @@ pub fn unseen_ends(context: &Context<'_>, name: &SandboxName, keep: &Keep) -> Re
 /// Ends clients of a server that is gone, which nobody looks at: a restarted server has another password.
 pub fn end_lost_clients(context: &Context<'_>, name: &SandboxName, daemon: &Daemon) -> Result<()> {
     for session in lost_clients(&context.runtime.sessions(name)?, &daemon.password) {
-        context.runtime.end_session(name, session)?;
+        match context.runtime.end_session(name, session) {
+            // Another client was faster, or it ended by itself.
+            Err(RuntimeError::NoSuchSession { .. }) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub use port::{InvalidPort, PortForward};
 pub use recipe::AgentRecipe;
 pub use secret::{
     CREDENTIAL_HEADERS, InvalidSecretHost, SECRET_HOST_FORMS, SecretHost, SecretSpec, SecretValue,
-    SecretValues, secret_environment,
+    SecretValues, holding, secret_environment,
 };
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};

@@ -1,6 +1,7 @@
 //! Secrets: what a record says about one, and the values, which no record holds.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
@@ -192,9 +193,43 @@ impl<'de> Deserialize<'de> for SecretValue {
 /// The values of a sandbox's secrets, by name.
 pub type SecretValues = BTreeMap<String, SecretValue>;
 
+/// A shorter value is a word that many a variable has by chance.
+const TELLING: usize = 8;
+
+/// Which of the variables (name, value) hold one of the values, whole or as a part: what runs beside a guest is
+/// not to inherit them.
+pub fn holding<'a>(
+    values: &SecretValues,
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> Vec<&'a OsStr> {
+    let holds = |text: &OsStr| {
+        values.values().map(SecretValue::reveal).any(|value| {
+            let (text, value) = (text.as_encoded_bytes(), value.as_bytes());
+            let part = value.len() >= TELLING && text.windows(value.len()).any(|window| window == value);
+            part || (!value.is_empty() && text == value)
+        })
+    };
+    variables.into_iter().filter(|(_, text)| holds(text)).map(|(name, _)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_that_hold_a_value_are_found() {
+        let values = [("A", "sk-1234567890"), ("B", "short"), ("C", "")]
+            .map(|(name, value)| (name.into(), SecretValue::new(value.into())));
+        let variables = [
+            ("TOKEN", "sk-1234567890"),
+            ("URL", "https://x:sk-1234567890@host/"),
+            ("PIN", "short"),
+            ("WORDS", "a short text"),
+            ("EMPTY", ""),
+        ];
+        let variables = variables.map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
+        assert_eq!(holding(&values.into(), variables), ["TOKEN", "URL", "PIN"]);
+    }
 
     #[test]
     fn hosts_are_names() {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{SandboxName, SandboxSpec, SecretValues, Status};
+use sandbox_model::{SandboxName, SandboxSpec, SecretValues, Status, holding};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::QemuLayout;
 use sandbox_wire::MachineRequest;
@@ -69,7 +69,7 @@ pub fn boot(
         boot_deadline_secs: BOOT_DEADLINE.as_secs(),
         secrets,
     };
-    match run_machine(options, files, &config)? {
+    match run_machine(options, files, &config, values)? {
         Some(StartReport::Ready { accel: used, notes, woken }) => {
             for note in &notes {
                 (options.notice)(note);
@@ -110,6 +110,7 @@ fn run_machine(
     options: &QemuOptions,
     files: &MachineFiles,
     config: &MachineConfig,
+    values: &SecretValues,
 ) -> Result<Option<StartReport>, RuntimeError> {
     for log in [files.machine_log(), files.network_log()] {
         if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
@@ -118,7 +119,14 @@ fn run_machine(
     }
     let log = files.machine_log();
     let log = fs::OpenOptions::new().create(true).append(true).open(&log)?;
-    let mut child = Command::new(&options.program)
+    let mut command = Command::new(&options.program);
+    // A guest that breaks out of QEMU or the share server finds no secret in what they inherited.
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let pairs = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    for name in holding(values, pairs) {
+        command.env_remove(name);
+    }
+    let mut child = command
         .arg("internal")
         .arg("machine")
         .arg(&files.dir)

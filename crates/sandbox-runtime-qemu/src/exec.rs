@@ -13,6 +13,8 @@ use sandbox_wire::{ExecOutput as Frame, ExecRequest, FrameError, GuestReply, Gue
 
 use crate::error::from_frame;
 
+/// A guest that has not answered by then does not answer at all; nobody waits for it for ever.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// The largest piece of input in one frame.
 const PIECE: usize = 64 << 10;
 
@@ -59,6 +61,7 @@ pub fn attach(
 
 /// The kept sessions, asked on such a connection.
 pub fn sessions(name: &SandboxName, mut socket: UnixStream) -> Result<Vec<KeptSession>, RuntimeError> {
+    socket.set_read_timeout(Some(ANSWERS_WITHIN))?;
     sandbox_wire::write_message(&mut socket, &GuestRequest::ListSessions).map_err(from_frame)?;
     let GuestSessions(sessions) =
         sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))?;
@@ -67,6 +70,7 @@ pub fn sessions(name: &SandboxName, mut socket: UnixStream) -> Result<Vec<KeptSe
 
 /// Ends a kept session, on such a connection.
 pub fn end_session(name: &SandboxName, mut socket: UnixStream, session: u32) -> Result<(), RuntimeError> {
+    socket.set_read_timeout(Some(ANSWERS_WITHIN))?;
     sandbox_wire::write_message(&mut socket, &GuestRequest::EndSession { session }).map_err(from_frame)?;
     match sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))? {
         GuestReply::Ok => Ok(()),

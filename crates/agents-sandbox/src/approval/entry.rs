@@ -106,7 +106,8 @@ pub fn secrets(project: &Project, files: &SecretFiles) -> Vec<Entry> {
         let source = definition.source.to_string();
         let exact = json!([source, literal, hosts, definition.headers, definition.query, definition.body]);
         let place = format!("{}:{line}", shown(project, path));
-        Some(Entry::new(place, &format!("secret {name}"), &format!("sends {source} to {reach}"), &exact))
+        let text = format!("sends {source} to {reach}{}", crate::secrets::places(definition));
+        Some(Entry::new(place, &format!("secret {name}"), &text, &exact))
     };
     of_project.filter_map(entry).collect()
 }

@@ -113,7 +113,7 @@ impl Review {
 
     fn remember(&self, app: &App) -> Result<(), CommandError> {
         if let Some(before) = former::remember(&self.layout, &self.project, &self.former)? {
-            renamed::tell(app, &self.layout, &self.project, &before)?;
+            renamed::tell(app, &self.layout, &self.project, &before);
         }
         Ok(())
     }

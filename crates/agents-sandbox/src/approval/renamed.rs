@@ -5,24 +5,20 @@ use sandbox_model::{AgentName, CheckoutSlug};
 use sandbox_state::{Layout, ProjectState, read_record};
 
 use crate::app::App;
-use crate::error::CommandError;
 
 /// Nothing is said where there was nothing.
-pub fn tell(
-    app: &App,
-    layout: &Layout,
-    project: &Project,
-    before: &CheckoutSlug,
-) -> Result<(), CommandError> {
+pub fn tell(app: &App, layout: &Layout, project: &Project, before: &CheckoutSlug) {
     let mut homes = Vec::new();
     for agent in AgentName::ALL {
         let state = layout.sandbox_state(before, agent).state();
-        if let Some(home) = read_record::<ProjectState>(&state)?.and_then(|state| state.home_volume) {
+        // A former record that cannot be read is no reason not to begin; whoever looks at that sandbox is told.
+        let record = read_record::<ProjectState>(&state).ok().flatten();
+        if let Some(home) = record.and_then(|state| state.home_volume) {
             homes.push((agent, home));
         }
     }
     if homes.is_empty() {
-        return Ok(());
+        return;
     }
     app.console.warning(&format!(
         "the sandboxes of this folder were named {before}-AGENT and are {}-AGENT from now on, because its .git \
@@ -36,5 +32,4 @@ pub fn tell(
              over, `agents-sandbox sandbox remove {old}` removes that sandbox"
         ));
     }
-    Ok(())
 }

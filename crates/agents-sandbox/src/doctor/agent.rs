@@ -18,7 +18,7 @@ pub fn check(layout: &Layout, settings: &Settings, project: &Project) -> Option<
             return Some(Finding::note(
                 CHECK,
                 format!("{agent}: {error}"),
-                "`agents-sandbox run` makes it anew",
+                "mend the file or put it aside; `agents-sandbox volume list` shows the homes there are",
             ));
         }
     };

@@ -57,6 +57,9 @@ impl From<LifecycleError> for CommandError {
                 .excerpt(&log)
                 .hint("`agents-sandbox shell --root` opens a shell in the sandbox to look around")
                 .hint("without `docker` in the settings it starts without one"),
+            LifecycleError::SecretWithdrawn(_) => {
+                new.hint("`agents-sandbox stop --cold` ends what sleeps in it, and its next start has today's secrets")
+            }
             LifecycleError::Provision { .. } => {
                 new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
             }

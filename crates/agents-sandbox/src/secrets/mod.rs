@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{Origin, SecretDefinition, SecretFiles, SecretSource, Value};
-use sandbox_model::{SecretSpec, SecretValue, SecretValues};
+use sandbox_model::{CREDENTIAL_HEADERS, SecretSpec, SecretValue, SecretValues};
 use sandbox_state::Layout;
 
 use crate::error::CommandError;
@@ -112,6 +112,31 @@ pub fn remarks(files: &SecretFiles) -> Vec<String> {
 pub fn files(layout: &Layout, project_dir: Option<&Path>) -> Result<SecretFiles, CommandError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     Ok(sandbox_config::secret_files(&layout.config, project_dir, home.as_deref())?)
+}
+
+/// Where a secret is put in beside the usual headers, in words that follow whom it is for. What a host repeats
+/// or keeps of these places, the guest can read.
+pub fn places(secret: &SecretDefinition) -> String {
+    let mut places = Vec::new();
+    if secret.headers.iter().any(|header| header == "*") {
+        places.push("in every header".to_string());
+    } else {
+        let usual = |header: &&String| !CREDENTIAL_HEADERS.contains(&header.as_str());
+        let others: Vec<&str> = secret.headers.iter().filter(usual).map(String::as_str).collect();
+        if !others.is_empty() {
+            places.push(format!("in the headers {}", others.join(", ")));
+        }
+    }
+    if secret.query {
+        places.push("in addresses".into());
+    }
+    if secret.body {
+        places.push("in bodies".into());
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    format!(", also {}, where that host may show it to the sandbox", places.join(" and "))
 }
 
 /// Whom a secret is for, in words.

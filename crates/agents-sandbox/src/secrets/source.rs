@@ -48,9 +48,15 @@ fn file(path: &Path) -> Result<String, String> {
 }
 
 /// What a command prints. It has the user's terminal for its errors and questions, and no input.
+///
+/// It does not run in the checkout: a sandbox writes there, and many a program looks for code in its folder.
 fn printed(command: &mut Command) -> Result<String, String> {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let mut child = command
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
     let value = child.stdout.take().map_or_else(|| Ok(String::new()), take);
     if value.is_err() {
         // It may have more to say than anybody takes.
@@ -101,6 +107,7 @@ mod tests {
         assert_eq!(command("printf 'a b\\n'").as_deref(), Ok("a b"));
         let words = ["printf", "%s", "$HOME"].map(String::from).to_vec();
         assert_eq!(value(&SecretSource::Command(words)).as_deref(), Ok("$HOME"), "no shell reads a list");
+        assert_eq!(command("pwd").as_deref(), Ok("/"), "not where a sandbox writes");
         let failed = command("echo half-of-it; exit 3").unwrap_err();
         assert!(failed.contains('3') && !failed.contains("half"), "{failed}");
         assert_eq!(command("true"), Err("it is empty".into()));

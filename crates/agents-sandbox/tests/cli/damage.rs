@@ -50,7 +50,7 @@ const STATE: &[Kind] = &[
     kind("home/state/agents-sandbox/SLUG/approvals.json"),
     kind("home/state/agents-sandbox/roots/MARKER"),
     kind("home/state/agents-sandbox/engine-pruned"),
-    Kind { command: &["run"], ..kind("home/state/agents-sandbox/agent-versions.json") },
+    Kind { command: &["run"], rewritten: true, ..kind("home/state/agents-sandbox/agent-versions.json") },
     Kind { command: &["shell"], ..kind("home/state/agents-sandbox/upgrade.json") },
 ];
 

@@ -175,14 +175,14 @@ fn a_project_sends_nothing_of_the_users_without_approval_and_runs_nothing_at_all
         "{refused}"
     );
 
-    environment.write(PROJECT, "B: {from-command: touch ran, host: evil.example}\n");
+    environment.write(PROJECT, "B: {from-command: 'touch \"$HOME/ran\"; echo x', host: evil.example}\n");
     let refused = exec(&environment, &["--yes", "exec", "true"]);
     assert!(refused.stderr.contains("a project's file cannot say `from-command`"), "{refused}");
-    assert!(!environment.path("project/ran").exists());
+    assert!(!environment.path("home/ran").exists());
     std::fs::remove_file(environment.path(PROJECT)).unwrap();
-    environment.write(FILE, "B: {from-command: 'touch ran; echo x', host: good.example}\n");
+    environment.write(FILE, "B: {from-command: 'touch \"$HOME/ran\"; echo x', host: good.example}\n");
     exec(&environment, &["exec", "true"]).success();
-    assert!(environment.path("project/ran").exists(), "the user's own does run");
+    assert!(environment.path("home/ran").exists(), "the user's own does run");
 }
 
 #[test]

@@ -147,7 +147,16 @@ fn a_newer_version_is_offered_once_and_taken_on_a_yes() {
         let text = serde_json::json!({ "agents": { "pi": { "asked": now, "version": version } } });
         environment.write("home/state/agents-sandbox/agent-versions.json", &text.to_string());
     };
-    let rest = || environment.run(&["stop", "--agent", "pi"]).success();
+    // What sleeps would be lost for it, so that one that sleeps is only told.
+    environment.run(&["stop", "--agent", "pi"]).success();
+    record("1.2.9");
+    let told = run(&environment, &RUN);
+    assert!(
+        told.stderr.contains("`agents-sandbox build --agent pi --agent-version latest` takes it"),
+        "{told}"
+    );
+    let rest = || environment.run(&["stop", "--cold", "--agent", "pi"]).success();
+    rest();
     record("1.3.0");
     let tmux = Tmux::new(&environment);
     tmux.line("clear; $P run --agent pi; echo \"code $?\"");

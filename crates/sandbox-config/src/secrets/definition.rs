@@ -61,7 +61,7 @@ impl SecretDefinition {
 }
 
 /// Variables that would change what runs, in the guest or beside it, instead of holding a stand-in.
-const TAKEN: [&str; 16] = [
+const TAKEN: [&str; 34] = [
     "PATH",
     "HOME",
     "USER",
@@ -78,6 +78,24 @@ const TAKEN: [&str; 16] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
+    "CURL_CA_BUNDLE",
+    "GCONV_PATH",
+    "GIT_EXEC_PATH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "HOSTALIASES",
+    "LOCPATH",
+    "NLSPATH",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_OPTIONS",
+    "OPENSSL_CONF",
+    "PERL5LIB",
+    "PIP_CERT",
+    "PYTHONPATH",
+    "REQUESTS_CA_BUNDLE",
+    "RES_OPTIONS",
+    "SSLKEYLOGFILE",
+    "TZ",
 ];
 const TAKEN_PREFIXES: [&str; 8] =
     ["LD_", "DYLD_", "MSB_", "SSL_CERT_", "RUST_", "XDG_", "GLIBC_", "AGENTS_SANDBOX_"];

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{ConfigError, FileError, Refusal, position};
 use crate::fields::{entries, unique};
-use crate::file::read;
+use crate::file::{Whose, read_of};
 use crate::origin::{Origin, Value};
 use crate::read::Folders;
 use crate::yaml;
@@ -50,7 +50,8 @@ pub fn secret_files(
     for (name, structured) in [(legacy, false), (yaml, true)] {
         for (folder, projects) in [(Some(config_dir), false), (project_dir, true)] {
             let Some(path) = folder.map(|folder| folder.join(name)) else { continue };
-            let Some(text) = read(&path)? else { continue };
+            let whose = if projects { Whose::Project } else { Whose::User };
+            let Some(text) = read_of(&path, whose)? else { continue };
             let folders =
                 Folders { base: path.parent().map(Path::to_path_buf), home: home.map(Path::to_path_buf) };
             let file = File { path, text, folders, projects };

@@ -126,3 +126,16 @@ fn a_projects_file_reads_and_runs_nothing_of_the_host() {
         read(&lab).unwrap();
     }
 }
+
+#[test]
+fn a_projects_file_is_no_link_to_one_of_the_host() {
+    let lab = Lab::new();
+    let (own, theirs) = (lab.user("elsewhere", "A=1@a.example\n"), lab.project("env.secret", ""));
+    std::fs::remove_file(&theirs).unwrap();
+    std::os::unix::fs::symlink(&own, &theirs).unwrap();
+    assert!(matches!(read(&lab).unwrap_err(), ConfigError::Escape { path, .. } if path == theirs));
+    // The user's own file may be one: whoever keeps settings in a repository has links.
+    std::fs::remove_file(&theirs).unwrap();
+    std::os::unix::fs::symlink(&own, own.with_file_name("env.secret")).unwrap();
+    assert_eq!(read(&lab).unwrap().secrets.len(), 1);
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandbox_model::{Digest, SandboxSpec, VolumeName};
-use sandbox_state::{ProjectState, SandboxFiles, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, read_record, write_record};
 
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::Plan;
@@ -64,7 +64,8 @@ pub fn replace(
     Ok(())
 }
 
-/// Records a home that was just made. One that cannot be recorded goes again: nobody would find it.
+/// Records a home that was just made. One that cannot be recorded goes again: nobody would find it. It stays
+/// where the record may name it all the same, because only the folder's sync failed.
 pub fn record(
     files: &SandboxFiles,
     state: &mut ProjectState,
@@ -74,7 +75,10 @@ pub fn record(
 ) -> Result<()> {
     settle(state, home, image);
     write_record(&files.state(), state).or_else(|error| {
-        fs_err::remove_file(path)?;
+        let names_it = |now: ProjectState| now.home_volume == state.home_volume;
+        if read_record(&files.state()).is_ok_and(|record| !record.is_some_and(names_it)) {
+            fs_err::remove_file(path)?;
+        }
         Err(error.into())
     })
 }

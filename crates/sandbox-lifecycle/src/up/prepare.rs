@@ -141,11 +141,13 @@ pub fn prepare(
     }
 }
 
-/// The user asked for another version of the agent than the sandbox has.
+/// The user asks, with this very command, for another version of the agent than the sandbox has. What an
+/// earlier one asked for waits until nothing is lost for it.
 fn is_other_version(request: &UpRequest, state: &ProjectState) -> bool {
     let (wanted, image) = (&request.agent_version, &state.agent.image);
     let (Some(wanted), Some(image)) = (wanted, image) else { return false };
-    image.version.as_ref().is_some_and(|has| *has != wanted.version)
+    state.agent.wanted.as_ref() != Some(wanted)
+        && image.version.as_ref().is_some_and(|has| *has != wanted.version)
 }
 
 /// What came of a plan, in a few words.
@@ -197,7 +199,12 @@ fn decide(
     let plan = |keep| plan(Some((&info.status, &info.spec)), wanted, keep);
     let alone = plan(false);
     if info.status.is_at_rest() && withdraws(&info.spec, wanted) {
-        return Ok(alone);
+        // Neither does it wake with what is not given any more, nor is what sleeps lost unasked.
+        return if info.saved_memory.is_some() && !rebuilt {
+            Err(LifecycleError::SecretWithdrawn(wanted.name.clone()))
+        } else {
+            Ok(alone)
+        };
     }
     let mut changes = drift(&info.spec, wanted);
     let Some(stake) = at_stake(context, &request.target(), info, &alone, &changes, rebuilt) else {

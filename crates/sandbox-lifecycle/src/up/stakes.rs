@@ -31,7 +31,9 @@ pub fn at_stake(
     let meant = rebuilt || is_meant(changes);
     match alone {
         Plan::StopAndRecreate | Plan::StopAndUpdate if existing.status == Status::Running => {
-            let sleeps = existing.spec.sleep && context.runtime.capabilities().sleep;
+            // Where nobody knows whether it can sleep, what runs in it is not ended unasked either.
+            let can = context.runtime.capabilities_for(&existing.spec.name).map_or(true, |can| can.sleep);
+            let sleeps = existing.spec.sleep && can;
             let programs = (sleeps && !meant).then_some(Stake::Programs);
             others::held(context, target).map(Stake::Held).or(programs)
         }

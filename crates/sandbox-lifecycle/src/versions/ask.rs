@@ -1,7 +1,9 @@
 //! Asking npm, which knows where packages are.
 
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,8 @@ pub fn ask_newest(
 fn record(layout: &Layout, agent: AgentName, version: Option<String>) -> Result<()> {
     let path = layout.agent_versions();
     let _lock = Lock::take(&layout.agent_versions_lock(), LockMode::Exclusive, "versions", |_| {})?;
-    let mut record = read_record::<VersionsRecord>(&path)?.unwrap_or_default();
+    // One that cannot be read holds nothing that npm would not say again.
+    let mut record = read_record::<VersionsRecord>(&path).ok().flatten().unwrap_or_default();
     let known = record.agents.entry(agent).or_default();
     known.asked = Stamp::now();
     if version.is_some() {
@@ -56,7 +59,7 @@ fn record(layout: &Layout, agent: AgentName, version: Option<String>) -> Result<
 /// those are not the user's.
 pub fn newest(agent: AgentName, deadline: Duration) -> Option<String> {
     let [npm, words @ ..] = newest_argv(&profile(agent).install);
-    let program = which::which(npm).ok()?;
+    let program = which::which_in(npm, Some(outside(&std::env::var_os("PATH")?)), "/").ok()?;
     let mut command = Command::new(program);
     command.args(words).current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -70,6 +73,19 @@ pub fn newest(agent: AgentName, deadline: Duration) -> Option<String> {
         let _ = child.wait();
     }
     newest_of(&answer?)
+}
+
+/// The folders of a `PATH` that no project has a say in: a sandbox writes into the checkout, where the command
+/// was typed, and into its packages.
+fn outside(path: &OsStr) -> OsString {
+    let here = std::env::current_dir().unwrap_or_default();
+    let foreign = |folder: &PathBuf| {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute()
+            && !(real.starts_with(&here) && here.parent().is_some())
+            && !real.components().any(|part| part.as_os_str() == "node_modules")
+    };
+    std::env::join_paths(std::env::split_paths(path).filter(foreign)).unwrap_or_default()
 }
 
 /// The output of a child that ends well in time. A version fits into a pipe many times over; more is none.

@@ -40,12 +40,13 @@ pub fn agent_versions(layout: &Layout, target: &Target) -> Result<AgentVersions>
         read_record(&files.state())?.unwrap_or_default();
     // One that is gone says nothing of the one that took its place.
     state.image = state.image.filter(|image| Some(&image.digest) == image_digest.as_ref());
-    Ok(AgentVersions { state, newest: asked(layout, target.agent)?.version })
+    Ok(AgentVersions { state, newest: asked(layout, target.agent).version })
 }
 
-fn asked(layout: &Layout, agent: AgentName) -> Result<NewestAgent> {
-    let record = read_record::<VersionsRecord>(&layout.agent_versions())?.unwrap_or_default();
-    Ok(record.agents.get(&agent).cloned().unwrap_or_default())
+/// What npm said. A record that cannot be read holds nothing that it would not say again.
+fn asked(layout: &Layout, agent: AgentName) -> NewestAgent {
+    let record = read_record::<VersionsRecord>(&layout.agent_versions()).ok().flatten().unwrap_or_default();
+    record.agents.get(&agent).cloned().unwrap_or_default()
 }
 
 /// The version that an image is built with when none is typed: the pinned one, or one that the user took,
@@ -78,9 +79,11 @@ pub fn offer_newer(context: &Context<'_>, request: &mut UpRequest, may_ask: bool
     let pinned = request.agent_version.as_ref().is_some_and(|wanted| wanted.pinned);
     let Some(offer) = offer::offer(&known).filter(|_| !pinned && !request.rebuild) else { return Ok(()) };
     let info = context.runtime.inspect(&sandbox_name(context, &target)?)?;
-    if info.is_some_and(|info| !info.status.is_at_rest()) {
+    if info.as_ref().is_some_and(|info| !info.status.is_at_rest()) {
         return Ok(());
     }
+    // Another image would end what sleeps: that is worth a line, and no question whose answer is "yes" by default.
+    let may_ask = may_ask && info.is_none_or(|info| info.saved_memory.is_none());
     let question = VersionQuestion { agent: request.agent, installed: offer.installed, newest: offer.newest };
     let choice = if may_ask { context.reporter.decisions().version(&question) } else { VersionChoice::Tell };
     match choice {
@@ -94,7 +97,7 @@ pub fn offer_newer(context: &Context<'_>, request: &mut UpRequest, may_ask: bool
                 return Ok(());
             }
             context.reporter.info(&format!(
-                "{} {} is out; this sandbox has {}",
+                "{0} {1} is out; this sandbox has {2}; `agents-sandbox build --agent {0} --agent-version latest` takes it",
                 request.agent, offer.newest, offer.installed
             ));
             mark(context, request, |state| state.told = Some(offer.newest.into()))?;
@@ -115,7 +118,7 @@ fn mark(context: &Context<'_>, request: &UpRequest, change: impl FnOnce(&mut Age
 /// Whether npm should be asked again: the last time is `interval` ago, and what it says would be offered.
 pub fn newest_is_due(layout: &Layout, target: &Target, interval: Duration) -> Result<bool> {
     let known = agent_versions(layout, target)?;
-    let asked = asked(layout, target.agent)?.asked;
+    let asked = asked(layout, target.agent).asked;
     // A clock that was set back asks again.
     let age = u64::try_from(Stamp::now().saturating_sub(asked)).unwrap_or(u64::MAX);
     Ok(offer::would_offer(&known.state) && age >= interval.as_secs())
