@@ -136,12 +136,20 @@ async fn who_attaches_at_the_same_size_makes_it_draw_itself() {
 #[tokio::test]
 async fn an_end_that_nobody_saw_waits_for_somebody() {
     let host = Host::booted();
-    let (mut one, pid, session) = begin(&host, "echo ready; read -r x; echo bye; exit 7").await;
+    let dir = tempfile::tempdir().unwrap();
+    let go = dir.path().join("go");
+    let script = format!("echo ready; until [ -e {} ]; do sleep 0.02; done; echo bye; exit 7", go.display());
+    let (mut one, pid, session) = begin(&host, &script).await;
     one.until("ready").await;
-    one.to.stdin(b"\r").await;
     drop(one);
-    eventually("it ends", || !is_alive(pid)).await;
     let begun = Instant::now();
+    // What a client has seen waits for nobody.
+    while host.sessions().await[0].clients > 0 {
+        assert!(begun.elapsed() < common::PATIENCE, "{:?}", host.sessions().await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    std::fs::write(go, "").unwrap();
+    eventually("it ends", || !is_alive(pid)).await;
     while host.sessions().await[0].ended != Some(ExitStatus::Code(7)) {
         assert!(begun.elapsed() < common::PATIENCE, "{:?}", host.sessions().await);
         tokio::time::sleep(Duration::from_millis(20)).await;
