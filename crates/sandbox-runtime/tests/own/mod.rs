@@ -253,14 +253,14 @@ fn left_out() -> Outcome {
         all_cases().iter().map(|case| case.name).filter(|name| !run.contains(name)).collect();
     let wanted = [
         "exec_users",
-        "workspace_quota",
-        "tmp_is_a_tmpfs_of_its_size",
-        "root_disk_outlives_stop_but_not_remove",
         "a_kept_command_goes_on_without_its_client",
         "a_kept_command_has_several_clients",
         "an_end_that_nobody_saw_is_kept",
         "a_command_is_kept_on_a_terminal_only",
         "a_kept_command_sleeps_and_wakes",
+        "workspace_quota",
+        "tmp_is_a_tmpfs_of_its_size",
+        "root_disk_outlives_stop_but_not_remove",
     ];
     if out != wanted {
         return Err(Failure(format!("left out: {out:?}")).0.into());
