@@ -50,7 +50,7 @@ pub fn boot(
     }
     check_spec(&record.spec)?;
     let secrets = secrets::hand_over(files, &record.spec, values)?;
-    let no_sleep = room::why_no_sleep(&record.spec, &qemu, &layout.dir, &files.dir)?;
+    let no_sleep = room::why_no_sleep(&record.spec, &qemu, &layout.dir)?;
     if let (true, Some(reason)) = (record.spec.sleep, &no_sleep)
         && version::tell_once(&layout.dir, &qemu)?
     {

@@ -7,9 +7,8 @@ pub struct MachineFiles {
 }
 
 impl MachineFiles {
-    /// QEMU, which runs in the folder, knows these two by name.
+    /// QEMU, which runs in the folder, knows it by name.
     pub const STATE_NAME: &str = "memory.state";
-    pub const MEMORY_NAME: &str = "memory.ram";
 
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into() }
@@ -65,9 +64,14 @@ impl MachineFiles {
         self.dir.join("authority.json")
     }
 
-    /// The guest's memory, while it runs and while it sleeps.
+    /// The memory of a sleeping machine.
     pub fn memory(&self) -> PathBuf {
-        self.dir.join(Self::MEMORY_NAME)
+        self.dir.join("memory.ram")
+    }
+
+    /// The same, until all of it is written.
+    pub fn memory_aside(&self) -> PathBuf {
+        self.dir.join("memory.ram.new")
     }
 
     /// The devices' state of a sleeping machine.

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,11 +52,15 @@ fn machine(arguments: &[OsString]) -> Ended {
     sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
 }
 
-/// What a machine that fell asleep leaves to do, with nobody waiting.
+/// What a machine that fell asleep leaves to do, with nobody waiting. Its memory is standard input.
 fn settle_memory(arguments: &[OsString]) -> Ended {
     let [dir] = arguments else { return Err(CommandError::new("settle-memory takes the sandbox's folder")) };
     log::machine();
-    sandbox_runtime_qemu::settle_memory(&MachineFiles::new(Path::new(dir))).map_err(told)
+    let memory = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| CommandError::new(error.to_string()))?;
+    sandbox_runtime_qemu::settle_memory(&MachineFiles::new(Path::new(dir)), &File::from(memory)).map_err(told)
 }
 
 fn share(arguments: &[OsString]) -> Ended {

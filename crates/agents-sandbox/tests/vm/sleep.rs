@@ -160,6 +160,29 @@ impl Sleeper {
         Ok(self.sh("ls /tmp")?.contains("mark"))
     }
 
+    /// Waits until the memory and its record are on the disk.
+    fn is_on_disk(&self) -> Outcome {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !fs::read_to_string(self.dir().join("memory.json")).map_err(text)?.contains("\"on-disk\"") {
+            if Instant::now() > deadline {
+                return Err("its memory does not reach the disk".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Kills whoever writes its memory to the disk, if it is not done by now.
+    fn kill_holder(&self) {
+        for (pid, words, _) in processes_with_words() {
+            if words.get(2).is_some_and(|word| word == "settle-memory")
+                && words.get(3).is_some_and(|word| Path::new(word) == self.dir())
+            {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
     /// Kills one of the sandbox's processes, if it is there by now.
     fn kill(&self, part: &str) {
         for pid in processes(&self.dir(), part) {
@@ -177,25 +200,33 @@ impl Drop for Sleeper {
 
 /// The sandbox's QEMU, machine process, or a helper of it: the children of the machine process.
 fn processes(dir: &Path, part: &str) -> Vec<Pid> {
-    let machine = crate::contract::machine_pid(dir).ok();
+    let machine = crate::contract::machine_pid(dir).ok().and_then(Pid::from_raw);
+    let mut found = Vec::new();
+    for (pid, words, parent) in processes_with_words() {
+        let is_part = match part {
+            "qemu" => words[0].contains("qemu-system"),
+            part => words[1] == "internal" && words.get(2).is_some_and(|word| word == part),
+        };
+        if is_part && machine.is_some() && (Some(pid) == machine || parent == machine) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Every process with at least two words on its command line: its number, the words, its parent's number.
+fn processes_with_words() -> Vec<(Pid, Vec<String>, Option<Pid>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let Some(pid) = pid else { continue };
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let is_part = match part {
-            "qemu" => words.first().is_some_and(|word| word.contains("qemu-system")),
-            part => {
-                words.get(1).is_some_and(|word| word == "internal")
-                    && words.get(2).is_some_and(|word| word == part)
-            }
-        };
+        let words: Vec<_> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into()).collect();
         let parent = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let parent = parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-        if is_part && (Some(pid) == machine || (machine.is_some() && parent == machine)) {
-            found.extend(Pid::from_raw(pid));
+        if words.len() >= 2 {
+            found.push((pid, words, parent.and_then(Pid::from_raw)));
         }
     }
     found
@@ -203,13 +234,30 @@ fn processes(dir: &Path, part: &str) -> Vec<Pid> {
 
 fn damage() -> Outcome {
     let mut sleeper = Sleeper::new("sleep-damage")?;
-    // The control: undamaged, it wakes.
+    // The controls: undamaged, it wakes, from whoever writes its memory to the disk and from the disk.
+    for (when, wait) in [("undamaged", false), ("undamaged, from the disk", true)] {
+        sleeper.write()?;
+        sleeper.mark()?;
+        sleeper.fall_asleep()?;
+        if wait {
+            sleeper.is_on_disk()?;
+        }
+        sleeper.check(when)?;
+        if !sleeper.is_marked()? {
+            return Err(format!("{when}, it booted instead of waking"));
+        }
+    }
+    // Memory that did not reach the disk ends with the process that had it.
     sleeper.write()?;
-    sleeper.mark()?;
     sleeper.fall_asleep()?;
-    sleeper.check("undamaged")?;
-    if !sleeper.is_marked()? {
-        return Err("undamaged, it booted instead of waking".into());
+    sleeper.kill_holder();
+    let was_held = fs::read_to_string(sleeper.dir().join("memory.json")).map_err(text)?.contains("\"held\"");
+    sleeper.check("with the process killed that wrote its memory to the disk")?;
+    if sleeper.is_marked()? == was_held {
+        return Err(format!(
+            "its memory was{} lost, and it did not start so",
+            if was_held { "" } else { " not" }
+        ));
     }
     let damages: [(&str, Damage); 3] = [
         ("removed", |path| fs::remove_file(path)),
@@ -226,6 +274,7 @@ fn damage() -> Outcome {
             sleeper.write()?;
             sleeper.mark()?;
             sleeper.fall_asleep()?;
+            sleeper.is_on_disk()?;
             break_it(&sleeper.dir().join(file)).map_err(text)?;
             sleeper.check(&when)?;
             if sleeper.is_marked()? {

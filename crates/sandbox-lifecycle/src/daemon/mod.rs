@@ -48,17 +48,16 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     if let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())?
         && waiter.healthy(&record).is_ok()
     {
-        if record.boot_id != up.boot_id {
-            record.boot_id.clone_from(&up.boot_id);
-            write_record(&files.daemon(), &record)?;
-        }
+        keep(&files, &mut record, up)?;
         return Ok(Some(reachable(&record)));
     }
     let _lock = server_lock(context, &target, request.verb)?;
     let process = Process::new(context, up, daemon);
-    if let Some(record) = recorded(&files, up)? {
-        // Whoever held the lock has started it, or gave up while it was starting.
+    if let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())? {
+        // Whoever held the lock has started it, or gave up while it was starting; or it slept, and has so much to
+        // catch up on that it does not answer at once. One of a boot that is over does not live.
         if waiter.healthy(&record).is_ok() || (process.lives()? && waiter.wait(&process, &record).is_ok()) {
+            keep(&files, &mut record, up)?;
             return Ok(Some(reachable(&record)));
         }
     }
@@ -94,8 +93,13 @@ pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
     });
 }
 
-fn recorded(files: &SandboxFiles, up: &Up) -> Result<Option<DaemonRecord>> {
-    Ok(read_record::<DaemonRecord>(&files.daemon())?.filter(|record| record.boot_id == up.boot_id))
+/// Notes that the server is of this boot too: it came over from the last one, asleep.
+fn keep(files: &SandboxFiles, record: &mut DaemonRecord, up: &Up) -> Result<()> {
+    if record.boot_id != up.boot_id {
+        record.boot_id.clone_from(&up.boot_id);
+        write_record(&files.daemon(), record)?;
+    }
+    Ok(())
 }
 
 fn reachable(record: &DaemonRecord) -> Daemon {

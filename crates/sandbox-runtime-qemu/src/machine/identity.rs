@@ -6,7 +6,7 @@ use sandbox_runtime::RuntimeError;
 use sha2::{Digest as _, Sha256};
 
 use super::config::{Accel, MachineConfig};
-use super::parts::{Ram, command};
+use super::parts::command;
 use super::sleep::Disks;
 use crate::files::MachineFiles;
 use crate::mark::FileMark;
@@ -18,7 +18,7 @@ pub fn made(config: &MachineConfig, accel: Accel) -> Result<Made, RuntimeError> 
         Ok(format!("{} {:?}", path.display(), FileMark::of(path)?))
     };
     // The counter's rate is measured at every boot, and is no part of what the machine is.
-    let arguments = command(config, accel, &Ram::File { tsc_khz: None }, true).arguments();
+    let arguments = command(config, accel, None, true).arguments();
     let arguments: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     let machine = hex::encode(Sha256::digest(arguments.join("\n")));
     let program = format!("{} {}", env!("CARGO_PKG_VERSION"), file(&config.program)?);

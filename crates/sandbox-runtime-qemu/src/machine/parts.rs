@@ -16,6 +16,7 @@ use super::monitor::Monitor;
 use super::qemu_command::QemuCommand;
 use super::spawn;
 use crate::files::MachineFiles;
+use crate::memory::new_ram;
 
 /// A boot's processes. Dropping it kills them.
 #[derive(Debug)]
@@ -35,22 +36,32 @@ pub struct Parts {
     pub ram: Ram,
 }
 
-/// Where the guest's memory is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ram {
-    /// In this boot alone.
-    Anonymous,
-    /// In a file, from where it can be saved. What the guest's kernel was told of the time stamp counter
-    /// belongs to it.
-    File { tsc_khz: Option<u64> },
+/// The guest's memory, with what the guest's kernel was told of the time stamp counter.
+#[derive(Debug)]
+pub struct Ram {
+    pub memory: std::fs::File,
+    pub tsc_khz: Option<u64>,
+}
+
+impl Ram {
+    /// For a boot.
+    pub fn new(config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
+        Ok(Self { memory: new_ram(bytes(config))?, tsc_khz: tsc_khz(accel) })
+    }
+}
+
+/// How much memory QEMU is told to have: whole megabytes.
+pub const fn bytes(config: &MachineConfig) -> u64 {
+    config.spec.resources.memory.as_mib() << 20
 }
 
 /// What QEMU is told: `incoming` waits for a saved state.
-pub fn command<'a>(config: &'a MachineConfig, accel: Accel, ram: &Ram, incoming: bool) -> QemuCommand<'a> {
-    let tsc_khz = match ram {
-        Ram::File { tsc_khz } => *tsc_khz,
-        Ram::Anonymous => tsc_khz(accel),
-    };
+pub fn command(
+    config: &MachineConfig,
+    accel: Accel,
+    tsc_khz: Option<u64>,
+    incoming: bool,
+) -> QemuCommand<'_> {
     QemuCommand {
         name: config.spec.name.as_str(),
         accel,
@@ -62,16 +73,16 @@ pub fn command<'a>(config: &'a MachineConfig, accel: Accel, ram: &Ram, incoming:
         link_fd: 3,
         console_fd: 4,
         monitor_fd: 5,
-        network_fd: needs_card(&config.spec.network).then_some(6),
+        ram_fd: 6,
+        network_fd: needs_card(&config.spec.network).then_some(7),
         mounts: config.spec.mounts.len(),
         tsc_khz,
-        memory_file: (*ram != Ram::Anonymous).then_some(MachineFiles::MEMORY_NAME),
         incoming,
     }
 }
 
 /// The rate of the host's counter where a boot needs it.
-pub fn tsc_khz(accel: Accel) -> Option<u64> {
+fn tsc_khz(accel: Accel) -> Option<u64> {
     (accel == Accel::Tcg).then(crate::tsc_khz).flatten()
 }
 
@@ -113,10 +124,12 @@ impl Parts {
         let (link, qemus_link) = UnixStream::pair()?;
         let (console, qemus_console) = UnixStream::pair()?;
         let (monitor, qemus_monitor) = UnixStream::pair()?;
-        let command = command(config, accel, &ram, incoming);
+        let command = command(config, accel, ram.tsc_khz, incoming);
         let mut qemu = std::process::Command::new(&config.qemu);
         qemu.args(command.arguments()).current_dir(&files.dir).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut fds = vec![qemus_link.into(), qemus_console.into(), OwnedFd::from(qemus_monitor)];
+        let memory = ram.memory.try_clone()?;
+        let mut fds =
+            vec![qemus_link.into(), qemus_console.into(), OwnedFd::from(qemus_monitor), memory.into()];
         fds.extend(network_fd);
         spawn::prepare(&mut qemu, fds);
         let qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {

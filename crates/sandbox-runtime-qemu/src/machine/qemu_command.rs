@@ -20,18 +20,17 @@ pub struct QemuCommand<'a> {
     pub initrd: &'a Path,
     pub rootfs: &'a Path,
     pub home: &'a Path,
-    /// Descriptor numbers in QEMU: the guest link, the console, the control channel, and the network bridge
-    /// where there is a card.
+    /// Descriptor numbers in QEMU: the guest link, the console, the control channel, the guest's memory, and the
+    /// network bridge where there is a card.
     pub link_fd: i32,
     pub console_fd: i32,
     pub monitor_fd: i32,
+    pub ram_fd: i32,
     pub network_fd: Option<i32>,
     /// How many folders are mounted beside the checkout; at most [`most_mounts`].
     pub mounts: usize,
     /// The rate of the host's time stamp counter, where it is known.
     pub tsc_khz: Option<u64>,
-    /// A file below QEMU's folder for the guest's memory; without one it is nobody's but the machine's.
-    pub memory_file: Option<&'a str>,
     /// Wait for a saved state instead of booting.
     pub incoming: bool,
 }
@@ -104,16 +103,10 @@ impl QemuCommand<'_> {
         add("-cpu", cpu.into());
         add("-smp", self.resources.cpus.to_string().into());
         add("-m", format!("{memory}M").into());
-        // The share server maps the guest's memory, so it must be shared.
-        add(
-            "-object",
-            match self.memory_file {
-                Some(file) => {
-                    format!("memory-backend-file,id=ram,mem-path={file},size={memory}M,share=on").into()
-                }
-                None => format!("memory-backend-memfd,id=ram,size={memory}M,share=on").into(),
-            },
-        );
+        // The share server maps the guest's memory, so it must be shared. Only memory that QEMU takes for a named
+        // file stays out of a saved state.
+        let ram = format!("/proc/self/fd/{}", self.ram_fd);
+        add("-object", format!("memory-backend-file,id=ram,mem-path={ram},size={memory}M,share=on").into());
         add("-kernel", self.kernel.into());
         add("-initrd", self.initrd.into());
         add("-append", self.append().into());
@@ -183,10 +176,10 @@ mod tests {
             link_fd: 3,
             console_fd: 4,
             monitor_fd: 5,
-            network_fd: Some(6),
+            ram_fd: 6,
+            network_fd: Some(7),
             mounts: 0,
             tsc_khz: Some(2_596_138),
-            memory_file: None,
             incoming: false,
         }
     }
@@ -227,14 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_shall_be_saved_is_in_a_file() {
+    fn memory_is_what_the_machine_process_hands_over() {
         let line = text(&command());
-        assert!(line.contains("memory-backend-memfd") && !line.contains("-incoming"), "{line}");
-        let mut saved = command();
-        saved.memory_file = Some("memory.ram");
-        saved.incoming = true;
-        let line = text(&saved);
-        assert!(line.contains("mem-path=memory.ram,size=4096M,share=on"), "{line}");
+        assert!(line.contains("mem-path=/proc/self/fd/6,size=4096M,share=on"), "{line}");
+        assert!(!line.contains("-incoming"), "{line}");
+        let line = text(&QemuCommand { incoming: true, ..command() });
         assert!(line.contains("-incoming defer -S"), "{line}");
     }
 

@@ -1,6 +1,7 @@
 //! Falling asleep: the guest settles its disks, stands still, and its state is written beside its memory.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
 use super::link::Link;
-use super::parts::{Parts, Ram};
+use super::parts::Parts;
 use crate::files::MachineFiles;
 use crate::mark::FileMark;
-use crate::memory::{self, SavedMemory};
+use crate::memory::{self, Held, Kept, SavedMemory};
+use crate::room;
 
 /// Writing everything to the disks takes as long as they do.
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);
@@ -42,9 +44,13 @@ pub async fn fall_asleep(
     if let Some(reason) = &config.no_sleep {
         return Err(Awake::Running(reason.clone()));
     }
-    let Ram::File { tsc_khz } = parts.ram else {
-        return Err(Awake::Running("this boot's memory is not in a file".into()));
-    };
+    let running = |error: std::io::Error| Awake::Running(error.to_string());
+    let ram = parts.ram.memory.try_clone().map_err(running)?;
+    let tsc_khz = parts.ram.tsc_khz;
+    let in_use = memory::taken(&ram).map_err(running)?;
+    if let Some(problem) = room::too_little(in_use, &files.dir).map_err(running)? {
+        return Err(Awake::Running(problem));
+    }
     let token: [u8; TOKEN] = rand::random();
     tokio::time::timeout(SETTLES_WITHIN, settle(link, token))
         .await
@@ -65,25 +71,25 @@ pub async fn fall_asleep(
     // The state is complete, and the disks' last writes are the host kernel's: nothing waits in QEMU.
     parts.kill().await;
     let record = || -> Result<SavedMemory, sandbox_runtime::RuntimeError> {
+        // It waits for the lock, and finds the record.
+        let holder = Held::new(settle_later(files, config, &ram)?, &ram)?;
         Ok(SavedMemory {
             version: SavedMemory::VERSION,
             id: format!("{:032x}", rand::random::<u128>()),
             made: made(config, accel)?,
             disks: disks(files, config)?,
-            memory: FileMark::of(&files.memory())?,
+            memory: Kept::Held { holder, taken: in_use },
             state: memory::state_digest(files)?,
             accel,
             tsc_khz,
             token,
             host_boot: memory::host_boot(),
-            synced: false,
             saved_at: Stamp::now(),
         })
     };
     let record = record().map_err(|error| settled(&error))?;
     record.write_unsynced(files).map_err(|error| settled(&error))?;
     drop(held);
-    settle_later(files, config);
     Ok(())
 }
 
@@ -97,14 +103,12 @@ async fn settle(link: &Link, token: [u8; TOKEN]) -> Result<(), String> {
     }
 }
 
-/// Starts what nobody waits for. Without it the memory is as good until the host restarts.
-fn settle_later(files: &MachineFiles, config: &MachineConfig) {
+/// Starts the process that has the memory from now on, and writes it to the disk; nobody waits for it.
+fn settle_later(files: &MachineFiles, config: &MachineConfig, ram: &File) -> std::io::Result<u32> {
     let mut command = std::process::Command::new(&config.program);
     command.arg("internal").arg("settle-memory").arg(&files.dir);
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
-    if let Err(error) = command.spawn() {
-        tracing::warn!("saved memory stays unsynced: {error}");
-    }
+    command.current_dir("/").stdin(Stdio::from(ram.try_clone()?)).stdout(Stdio::null());
+    Ok(command.spawn()?.id())
 }
 
 /// What the record knows the disks by.

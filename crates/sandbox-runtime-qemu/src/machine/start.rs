@@ -9,7 +9,7 @@ use super::config::{Accel, MachineConfig};
 use super::console;
 use super::frames::{read_message, write_message};
 use super::link::Link;
-use super::parts::{Parts, Ram, tsc_khz};
+use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
 use crate::memory;
@@ -46,10 +46,7 @@ pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Start
     let deadline = Duration::from_secs(config.boot_deadline_secs);
     let mut problem = "no accelerator to try".to_string();
     for (index, accel) in tries.iter().copied().enumerate() {
-        let ram = match &config.no_sleep {
-            None => Ram::File { tsc_khz: tsc_khz(accel) },
-            Some(_) => Ram::Anonymous,
-        };
+        let ram = Ram::new(config, accel).map_err(|error| format!("no memory for the guest: {error}"))?;
         let mut parts = match Parts::start(files, config, accel, ram, false).await {
             Ok(parts) => parts,
             Err(error) => return Err(error.to_string()),
@@ -60,7 +57,6 @@ pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Start
             Err(_) => format!("the guest did not answer within {} s", deadline.as_secs()),
         };
         parts.end().await;
-        memory::forget(files).map_err(|error| error.to_string())?;
         if index + 1 < tries.len() {
             let note = format!(
                 "a boot with {} failed ({problem}); trying {}",

@@ -1,20 +1,22 @@
 //! Waking: parts as they were, the state loaded, the memory used up, the guest called.
 
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
 use sandbox_wire::{GuestReply, GuestRequest, WakeCall};
+use tokio::task::JoinHandle;
 
 use super::boot::unix_nanos;
 use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
 use super::link::Link;
-use super::parts::{Parts, Ram};
+use super::parts::{Parts, Ram, bytes};
 use super::start::watch_console;
 use crate::files::MachineFiles;
-use crate::memory::{self, SavedMemory};
+use crate::memory::{self, Kept, SavedMemory};
 
 /// From the first part to an answer. Then the guest boots, which takes as long again.
 const WAKES_WITHIN: Duration = Duration::from_secs(20);
@@ -40,7 +42,14 @@ pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking
         Err(error) => Err(error.to_string()),
     };
     match outcome {
-        Ok(awake) => Ok(Waking::Awake(Box::new(awake))),
+        Ok(awake) => {
+            // What it was woken from is of no use to anyone. Giving a large file back takes its time: nobody waits
+            // for that.
+            let used = File::open(files.memory());
+            memory::forget_locked(files).map_err(|error| error.to_string())?;
+            tokio::task::spawn_blocking(move || drop(used));
+            Ok(Waking::Awake(Box::new(awake)))
+        }
         Err(problem) => {
             tracing::warn!("saved memory cannot be used: {problem}");
             memory::forget_locked(files).map_err(|error| error.to_string())?;
@@ -63,10 +72,15 @@ async fn go_on(
     config: &MachineConfig,
     saved: &SavedMemory,
 ) -> Result<(Parts, Link, Accel), String> {
-    let ram = Ram::File { tsc_khz: saved.tsc_khz };
+    let (memory, filled) = remember(files, config, saved).map_err(|error| error.to_string())?;
+    let ram = Ram { memory, tsc_khz: saved.tsc_khz };
     let mut parts =
         Parts::start(files, config, saved.accel, ram, true).await.map_err(|error| error.to_string())?;
-    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved)).await;
+    let woken = tokio::time::timeout(WAKES_WITHIN, async {
+        filled.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        revive(files, &mut parts, saved).await
+    });
+    let woken = woken.await;
     let problem = match woken {
         Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
         Ok(Err(problem)) => problem,
@@ -74,6 +88,22 @@ async fn go_on(
     };
     parts.end().await;
     Err(problem)
+}
+
+/// The memory: from whoever writes it to the disk just now, or new and being filled from there, while the parts
+/// start.
+fn remember(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    saved: &SavedMemory,
+) -> std::io::Result<(File, JoinHandle<std::io::Result<()>>)> {
+    if let Kept::Held { holder, .. } = &saved.memory {
+        return Ok((holder.take()?, tokio::task::spawn_blocking(|| Ok(()))));
+    }
+    let source = File::open(files.memory())?;
+    let ram = memory::new_ram(bytes(config))?;
+    let target = ram.try_clone()?;
+    Ok((ram, tokio::task::spawn_blocking(move || memory::fill(&target, &source))))
 }
 
 async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) -> Result<Link, String> {

@@ -1,8 +1,8 @@
 //! A sandbox's memory on the disk.
 //!
 //! ```text
-//!                  asleep: record (not synced)      settle: zeros given back, synced
-//! running ──────────────────────► saved, this boot of the host ──────────────► saved
+//!                  asleep: record, memory held      settle: memory written, all synced
+//! running ──────────────────────► saved, in a process of ours ───────────────► saved, on the disk
 //!    ▲                                     │                                      │
 //!    │   record removed, then the guest runs (wake)                               │
 //!    └─────────────────────────────────────┴──────────────────────────────────────┘
@@ -12,18 +12,21 @@
 //! Rules
 //! - The record alone makes memory valid. It is removed, for good, before a guest runs on the memory again:
 //!   from then on the disks move on and the memory must never come back.
-//! - A record that is not synced counts only until the host restarts: a power loss may have kept the record
-//!   and lost what it speaks of.
+//! - Memory that a process of ours still holds ends with it, and with the host's boot.
 //! - The memory belongs to the very disks it was saved with, and to the very programs that saved it.
-//! - Whoever removes the record (or the sandbox), or punches holes into the memory, holds `memory.lock`.
+//! - Whoever changes or removes the record (or removes the sandbox) holds `memory.lock`, and whoever removes the
+//!   record removes what was being written for it.
 
+mod ram;
 mod record;
 mod settle;
 
-pub use record::{Made, SavedMemory, host_boot, state_digest};
+pub use ram::{Held, fill, new_ram, taken};
+pub use record::{Kept, Made, SavedMemory, host_boot, state_digest};
 pub use settle::settle;
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use fs_err as fs;
 use sandbox_model::ByteSize;
@@ -43,16 +46,20 @@ pub fn lock_of_existing(files: &MachineFiles) -> Result<Option<Lock>, RuntimeErr
     Lock::take_existing(&files.memory_lock(), LockMode::Exclusive, "memory").map_err(from_state)
 }
 
-/// Bytes on disk of saved memory; `None` where there is none.
+/// Bytes that saved memory takes: on the disk, or of the host's own memory while it is on its way there.
+/// `None` where there is none.
 pub fn saved(files: &MachineFiles) -> Option<ByteSize> {
-    fs::metadata(files.memory_record()).ok()?;
-    Some(on_disk(files))
-}
-
-fn on_disk(files: &MachineFiles) -> ByteSize {
     use std::os::unix::fs::MetadataExt;
     let blocks = |path| fs::metadata(path).map_or(0, |found| found.blocks() * 512);
-    ByteSize::from_bytes(blocks(files.memory()) + blocks(files.memory_state()))
+    let memory = match SavedMemory::read(files) {
+        Ok(record) => match record?.memory {
+            Kept::Held { taken, .. } => taken,
+            Kept::OnDisk { .. } => blocks(files.memory()),
+            Kept::Lost { .. } => 0,
+        },
+        Err(_) => blocks(files.memory()),
+    };
+    Some(ByteSize::from_bytes(memory + blocks(files.memory_state())))
 }
 
 /// Drops saved memory, and what an unclean end left of one. Returns how much saved memory gave back.
@@ -63,7 +70,11 @@ pub fn forget(files: &MachineFiles) -> Result<Option<ByteSize>, RuntimeError> {
 
 /// Makes sure that what is written next is not taken for a memory before its record is there.
 pub fn forget_record(files: &MachineFiles) -> Result<(), RuntimeError> {
-    match fs::remove_file(files.memory_record()) {
+    remove(&files.memory_record())
+}
+
+fn remove(path: &Path) -> Result<(), RuntimeError> {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
@@ -72,11 +83,8 @@ pub fn forget_record(files: &MachineFiles) -> Result<(), RuntimeError> {
 /// [`forget`] for whoever holds the lock.
 pub fn forget_locked(files: &MachineFiles) -> Result<Option<ByteSize>, RuntimeError> {
     let saved = saved(files);
-    for path in [files.memory_record(), files.memory_state(), files.memory()] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+    for path in [files.memory_record(), files.memory_state(), files.memory_aside(), files.memory()] {
+        remove(&path)?;
     }
     Ok(saved)
 }

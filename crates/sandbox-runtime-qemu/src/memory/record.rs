@@ -11,8 +11,10 @@ use crate::files::MachineFiles;
 use crate::machine::Accel;
 use crate::mark::FileMark;
 
+use super::Held;
+
 /// Raised when the record changes shape.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What made a memory: names for people, and words that are equal only for the very same thing.
 pub type Made = BTreeMap<String, String>;
@@ -27,7 +29,7 @@ pub struct SavedMemory {
     pub made: Made,
     /// What the guest had open, by name: image, root disk, home volume.
     pub disks: BTreeMap<String, FileMark>,
-    pub memory: FileMark,
+    pub memory: Kept,
     /// SHA-256 of the devices' state.
     pub state: String,
     pub accel: Accel,
@@ -37,10 +39,20 @@ pub struct SavedMemory {
     pub token: [u8; TOKEN],
     /// The host's own boot.
     pub host_boot: String,
-    /// All files are on the disk, and outlive a power loss.
-    pub synced: bool,
     /// Seconds since 1970.
     pub saved_at: i64,
+}
+
+/// Where the memory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// In a process that writes it to the disk; this many bytes of the host's memory.
+    Held { holder: Held, taken: u64 },
+    /// It, and all the other files, outlive a power loss.
+    OnDisk { mark: FileMark },
+    /// It could not be written to the disk.
+    Lost { problem: String },
 }
 
 /// Why saved memory cannot be used.
@@ -54,6 +66,8 @@ pub enum Unusable {
     NotSynced,
     #[error("its file is missing or damaged: {0}")]
     Damaged(String),
+    #[error("it could not be written to the disk: {0}")]
+    Lost(String),
 }
 
 impl SavedMemory {
@@ -90,8 +104,10 @@ impl SavedMemory {
         disks: &BTreeMap<String, FileMark>,
         accels: &[Accel],
     ) -> Result<(), Unusable> {
-        if !self.synced && self.host_boot != host_boot() {
-            return Err(Unusable::NotSynced);
+        match &self.memory {
+            Kept::Held { .. } if self.host_boot != host_boot() => return Err(Unusable::NotSynced),
+            Kept::Lost { problem } => return Err(Unusable::Lost(problem.clone())),
+            _ => {}
         }
         if !accels.contains(&self.accel) {
             return Err(Unusable::Changed("the accelerator".into()));
@@ -102,10 +118,12 @@ impl SavedMemory {
         if let Some(name) = difference(&self.disks, disks) {
             return Err(Unusable::Changed(name.into()));
         }
-        match FileMark::of(&files.memory()) {
-            Ok(mark) if mark == self.memory => {}
-            Ok(_) => return Err(Unusable::Damaged("the memory was written to".into())),
-            Err(error) => return Err(Unusable::Damaged(error.to_string())),
+        if let Kept::OnDisk { mark } = &self.memory {
+            match FileMark::of(&files.memory()) {
+                Ok(found) if found == *mark => {}
+                Ok(_) => return Err(Unusable::Damaged("the memory was written to".into())),
+                Err(error) => return Err(Unusable::Damaged(error.to_string())),
+            }
         }
         match state_digest(files) {
             Ok(digest) if digest == self.state => Ok(()),
@@ -117,7 +135,7 @@ impl SavedMemory {
     /// After this no start finds the memory again, also after a power loss.
     pub fn use_up(&self, files: &MachineFiles) -> Result<(), RuntimeError> {
         fs::remove_file(files.memory_record())?;
-        if self.synced {
+        if matches!(self.memory, Kept::OnDisk { .. }) {
             fs::File::open(&files.dir)?.sync_all()?;
         }
         Ok(())
@@ -168,13 +186,12 @@ mod tests {
             id: "one".into(),
             made: made("10.0"),
             disks: disks(&files),
-            memory: FileMark::of(&files.memory()).unwrap(),
+            memory: Kept::OnDisk { mark: FileMark::of(&files.memory()).unwrap() },
             state: state_digest(&files).unwrap(),
             accel: Accel::Tcg,
             tsc_khz: Some(1),
             token: [1; TOKEN],
             host_boot: host_boot(),
-            synced: false,
             saved_at: 1,
         };
         Place { _dir: dir, files, record }
@@ -238,8 +255,13 @@ mod tests {
     fn what_was_not_synced_does_not_outlive_the_hosts_boot() {
         let mut place = place();
         place.record.host_boot = "another boot".into();
+        assert_eq!(place.check(), Ok(()), "on the disk");
+        let holder = Held::new(1, &tempfile::tempfile().unwrap()).unwrap();
+        place.record.memory = Kept::Held { holder, taken: 1 };
         assert_eq!(place.check(), Err(Unusable::NotSynced));
-        place.record.synced = true;
-        assert_eq!(place.check(), Ok(()));
+        place.record.host_boot = host_boot();
+        assert_eq!(place.check(), Ok(()), "held, in this boot");
+        place.record.memory = Kept::Lost { problem: "the disk is full".into() };
+        assert_eq!(place.check(), Err(Unusable::Lost("the disk is full".into())));
     }
 }
