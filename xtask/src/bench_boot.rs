@@ -5,9 +5,12 @@
 //! sandbox with its home volume is removed at the end.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::interrupt::Interrupt;
 
 pub type Outcome<T = ()> = Result<T, String>;
 
@@ -20,8 +23,10 @@ const AIMS: [(&str, u128); 4] = [
 ];
 const MEMORY_AIM_KIB: u64 = 60 * 1024;
 
-/// A project with a sandbox of its own.
+/// A project with a sandbox of its own. Dropping it removes both.
 pub struct Bench {
+    /// Whoever measures looks here between two steps.
+    pub interrupt: Interrupt,
     program: PathBuf,
     project: PathBuf,
     scratch: PathBuf,
@@ -31,9 +36,7 @@ pub struct Bench {
 /// Runs everything `runs` times and prints a table.
 pub fn run(runs: usize) -> Outcome {
     let bench = Bench::new()?;
-    let outcome = bench.measure(runs);
-    bench.clean();
-    outcome
+    bench.ended(bench.measure(runs))
 }
 
 pub fn text(error: &dyn std::fmt::Display) -> String {
@@ -43,6 +46,7 @@ pub fn text(error: &dyn std::fmt::Display) -> String {
 impl Bench {
     /// Builds the release program, and makes the project's folder.
     pub fn new() -> Outcome<Self> {
+        let interrupt = Interrupt::watch().map_err(|error| text(&error))?;
         println!("building the release program …");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let built = Command::new(&cargo)
@@ -60,7 +64,20 @@ impl Bench {
         fs::create_dir_all(&project).map_err(|error| text(&error))?;
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;
         let data = std::env::var_os("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
-        Ok(Self { program: target.join("release/agents-sandbox"), project, scratch, data })
+        Ok(Self { interrupt, program: target.join("release/agents-sandbox"), project, scratch, data })
+    }
+
+    /// What to report: a step that failed because of Ctrl-C tells nothing.
+    pub fn ended(&self, outcome: Outcome) -> Outcome {
+        self.interrupt.check().and(outcome)
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub fn project(&self) -> &Path {
+        &self.project
     }
 
     /// The program with these arguments, in the project.
@@ -98,6 +115,7 @@ impl Bench {
         }
         let mut cold = Vec::new();
         for _ in 0..runs {
+            self.interrupt.check()?;
             Self::timed(self.command(&["stop", "--cold"]))?;
             cold.push(Self::timed(self.command(&["exec", "--", "true"]))?);
         }
@@ -198,11 +216,20 @@ impl Bench {
             .collect()
     }
 
-    pub fn clean(&self) {
-        let _ = self.command(&["kill", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    fn clean(&self) {
+        let mut kill = self.command(&["kill", "--force"]);
+        // Out of reach of another Ctrl-C.
+        kill.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = kill.status();
         for volume in self.named(&self.data.join("agents-sandbox/volumes")) {
             let _ = fs::remove_file(volume);
         }
         let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.clean();
     }
 }

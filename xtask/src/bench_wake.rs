@@ -2,12 +2,13 @@
 //! medians of one run on the release build. opencode's server runs in it all along, and its client waits in a
 //! session without a terminal.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::bench_boot::{Bench, Outcome, text};
+use crate::window::Window;
 
 /// Where the benchmark's server listens, inside the guest.
 const PORT: u16 = 4321;
@@ -15,115 +16,120 @@ const PORT: u16 = 4321;
 const DRAWN: &str = "ctrl+p commands";
 /// Emulated and cold, it takes a minute.
 const DRAWN_WITHIN: Duration = Duration::from_mins(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Measures `rounds` times what sleeps and `cold` times what is booted. Each line is printed as soon as it is
-/// known.
+/// Measures `rounds` times what sleeps and `cold` times what is booted. Each round is printed as soon as it is
+/// over, and what is known of the table also when it is interrupted.
 pub fn run(rounds: usize, cold: usize) -> Outcome {
     let bench = Bench::new()?;
-    let outcome = measure(&bench, rounds, cold);
-    bench.clean();
-    outcome
+    let mut table = Table::default();
+    let outcome = measure(&bench, &mut table, rounds, cold);
+    table.print();
+    bench.ended(outcome)
 }
 
-fn measure(bench: &Bench, rounds: usize, cold: usize) -> Outcome {
+/// What a user waits for, from a sandbox that sleeps or is off.
+struct Wait {
+    name: &'static str,
+    aim: Option<u32>,
+    until: fn(&Bench) -> Outcome<Duration>,
+}
+
+const WOKEN: [Wait; 3] = [
+    Wait { name: "asleep -> exec true", aim: Some(500), until: exec },
+    Wait { name: "asleep -> opencode answers", aim: Some(700), until: |bench| Bench::timed(answer(bench)) },
+    Wait { name: "asleep -> opencode is drawn", aim: Some(1000), until: drawn },
+];
+const BOOTED: [Wait; 3] = [
+    Wait { name: "cold -> exec true", aim: None, until: exec },
+    Wait {
+        name: "cold -> opencode answers",
+        aim: None,
+        until: |bench| {
+            let begin = Instant::now();
+            start_server(bench)?;
+            succeed(answer(bench))?;
+            Ok(begin.elapsed())
+        },
+    },
+    Wait { name: "cold -> opencode is drawn", aim: None, until: drawn },
+];
+const ASLEEP: &str = "running -> asleep";
+
+fn measure(bench: &Bench, table: &mut Table, rounds: usize, cold: usize) -> Outcome {
     println!("making the sandbox (the first time builds its image) …");
-    succeed(bench.command(&["exec", "--", "true"]))?;
+    exec(bench)?;
     start_server(bench)?;
     succeed(answer(bench))?;
     println!("drawing opencode once, for a session to come back to …");
     drawn(bench)?;
-
-    println!("{:<30} {:>5} {:>9} {:>9} {:>9} {:>6}", "ms", "runs", "min", "median", "max", "aim");
-    let (mut asleep, mut bytes) = (Vec::new(), Vec::new());
-    let mut sleep = || -> Outcome {
-        asleep.push(Bench::timed(bench.command(&["stop"]))?);
-        bytes.push(saved(bench)?);
-        Ok(())
-    };
-    let mut woken = |name: &str, aim: u32, wait: &dyn Fn() -> Outcome<Duration>| -> Outcome {
-        let mut times = Vec::new();
-        for _ in 0..rounds {
-            sleep()?;
-            times.push(wait()?);
+    for wait in &WOKEN {
+        for round in 1..=rounds {
+            bench.interrupt.check()?;
+            let asleep = Bench::timed(bench.command(&["stop"]))?;
+            let bytes = saved(bench)?;
+            let woken = (wait.until)(bench)?;
+            let (name, ms, mib) = (wait.name, woken.as_millis(), bytes >> 20);
+            println!("{name} {round}/{rounds}: {ms} ms; asleep in {} ms, {mib} MiB", asleep.as_millis());
+            table.add(ASLEEP, Some(500), asleep);
+            table.add(wait.name, wait.aim, woken);
+            table.bytes.push(bytes);
         }
-        print(name, times, Some(aim));
-        Ok(())
-    };
-    woken("asleep -> exec true", 500, &|| Bench::timed(bench.command(&["exec", "--", "true"])))?;
-    woken("asleep -> opencode answers", 700, &|| Bench::timed(answer(bench)))?;
-    woken("asleep -> opencode is drawn", 1000, &|| drawn(bench))?;
-    print("running -> asleep", asleep, Some(500));
-    bytes.sort_unstable();
-    println!("saved memory on disk: {} MiB (median)", bytes[bytes.len() / 2] >> 20);
-
-    let booted = |name: &str, wait: &dyn Fn() -> Outcome<Duration>| -> Outcome {
-        let mut times = Vec::new();
-        for _ in 0..cold {
+    }
+    for wait in &BOOTED {
+        for round in 1..=cold {
+            bench.interrupt.check()?;
             succeed(bench.command(&["stop", "--cold"]))?;
-            times.push(wait()?);
+            let booted = (wait.until)(bench)?;
+            println!("{} {round}/{cold}: {} ms", wait.name, booted.as_millis());
+            table.add(wait.name, wait.aim, booted);
         }
-        print(name, times, None);
-        Ok(())
-    };
-    booted("cold -> exec true", &|| Bench::timed(bench.command(&["exec", "--", "true"])))?;
-    booted("cold -> opencode answers", &|| {
-        let begin = Instant::now();
-        start_server(bench)?;
-        succeed(answer(bench))?;
-        Ok(begin.elapsed())
-    })?;
-    booted("cold -> opencode is drawn", &|| drawn(bench))
+    }
+    Ok(())
 }
 
-/// One line of the table; nothing without times.
-fn print(name: &str, mut times: Vec<Duration>, aim: Option<u32>) {
-    times.sort();
-    let at = |index: usize| times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3);
-    let aim = aim.map_or_else(|| "-".into(), |aim| aim.to_string());
-    let runs = times.len();
-    let (median, last) = (at(runs / 2), at(runs.saturating_sub(1)));
-    println!("{name:<30} {runs:>5} {:>9.0} {median:>9.0} {last:>9.0} {aim:>6}", at(0));
+#[derive(Default)]
+struct Table {
+    /// Name, aim in milliseconds, and times.
+    lines: Vec<(&'static str, Option<u32>, Vec<Duration>)>,
+    /// Of each saved memory, on disk.
+    bytes: Vec<u64>,
+}
+
+impl Table {
+    fn add(&mut self, name: &'static str, aim: Option<u32>, time: Duration) {
+        match self.lines.iter_mut().find(|line| line.0 == name) {
+            Some(line) => line.2.push(time),
+            None => self.lines.push((name, aim, vec![time])),
+        }
+    }
+
+    fn print(mut self) {
+        println!("{:<30} {:>5} {:>9} {:>9} {:>9} {:>6}", "ms", "runs", "min", "median", "max", "aim");
+        for (name, aim, mut times) in self.lines {
+            times.sort();
+            let at = |index: usize| times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3);
+            let aim = aim.map_or_else(|| "-".into(), |aim| aim.to_string());
+            let runs = times.len();
+            let (median, last) = (at(runs / 2), at(runs.saturating_sub(1)));
+            println!("{name:<30} {runs:>5} {:>9.0} {median:>9.0} {last:>9.0} {aim:>6}", at(0));
+        }
+        self.bytes.sort_unstable();
+        if let Some(median) = self.bytes.get(self.bytes.len() / 2) {
+            println!("saved memory on disk: {} MiB (median)", median >> 20);
+        }
+    }
+}
+
+fn exec(bench: &Bench) -> Outcome<Duration> {
+    Bench::timed(bench.command(&["exec", "--", "true"]))
 }
 
 /// How long it takes from the typed command until opencode's screen is on a terminal, whose window is then
 /// closed.
 fn drawn(bench: &Bench) -> Outcome<Duration> {
-    let socket = format!("agents-sandbox-bench-{}", std::process::id());
-    let tmux = || {
-        let mut command = Command::new("tmux");
-        command.args(["-L", &socket]);
-        command
-    };
-    let run = bench.command(&["run"]);
     let begin = Instant::now();
-    let mut window = tmux();
-    window.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"]);
-    window.arg(run.get_program()).args(run.get_args());
-    for (name, value) in run.get_envs() {
-        window.env(name, value.unwrap_or_default());
-    }
-    if let Some(folder) = run.get_current_dir() {
-        window.current_dir(folder);
-    }
-    succeed(window)?;
-    let mut shown = String::new();
-    let mut took = None;
-    while took.is_none() && begin.elapsed() < DRAWN_WITHIN {
-        let output = tmux().args(["capture-pane", "-p"]).output().map_err(|error| text(&error))?;
-        if !output.status.success() {
-            return Err(format!("the window closed by itself; it showed:\n{shown}"));
-        }
-        shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        took = shown.contains(DRAWN).then(|| begin.elapsed());
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    succeed({
-        let mut command = tmux();
-        command.arg("kill-server");
-        command
-    })?;
-    took.ok_or_else(|| format!("opencode did not draw its screen:\n{shown}"))
+    let window = Window::open(bench, &["run"])?;
+    window.wait("opencode", DRAWN_WITHIN, |screen| screen.contains(DRAWN).then(|| begin.elapsed()))
 }
 
 /// Runs a command that has to succeed.
@@ -131,9 +137,14 @@ pub fn succeed(command: Command) -> Outcome {
     Bench::timed(command).map(drop)
 }
 
+/// Where the server's process is noted, inside the guest.
+pub const SERVER: &str = "/tmp/bench-serve.pid";
+
 /// Starts opencode's server in the guest, where nobody attends it.
 pub fn start_server(bench: &Bench) -> Outcome {
-    let script = format!("setsid opencode serve --port {PORT} >/tmp/bench-serve.log 2>&1 </dev/null &");
+    let script = format!(
+        "setsid sh -c 'echo $$ >{SERVER}; exec opencode serve --port {PORT}' >/tmp/bench-serve.log 2>&1 </dev/null &"
+    );
     succeed(bench.command(&["exec", "--", "sh", "-c", &script]))
 }
 
@@ -152,7 +163,17 @@ pub fn saved(bench: &Bench) -> Outcome<u64> {
 }
 
 pub fn inspect(bench: &Bench) -> Outcome<Value> {
-    let mut command = bench.command(&["sandbox", "inspect"]);
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| text(&error))?;
-    serde_json::from_slice(&output.stdout).map_err(|error| text(&error))
+    let shown = shown(bench.command(&["sandbox", "inspect"]))?;
+    serde_json::from_str(&shown).map_err(|error| text(&error))
+}
+
+/// What a command that has to succeed writes.
+pub fn shown(mut command: Command) -> Outcome<String> {
+    let output = command.output().map_err(|error| text(&error))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(said(&output.stdout))
+    } else {
+        Err(format!("{command:?}: {}{}", said(&output.stdout), said(&output.stderr)))
+    }
 }

@@ -6,9 +6,11 @@
 mod bench_boot;
 mod bench_wake;
 mod check_rooms;
+mod interrupt;
 mod lab;
 mod rooms;
 mod sleep_cycles;
+mod window;
 
 use std::process::ExitCode;
 
