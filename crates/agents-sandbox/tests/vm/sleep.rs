@@ -28,11 +28,12 @@ type Damage = fn(&Path) -> std::io::Result<()>;
 /// Programs that run beside QEMU, by what follows the program on their command lines.
 const PARTS: [&str; 3] = ["machine", "share", "network"];
 
-pub const CASES: [Case; 4] = [
+pub const CASES: [Case; 5] = [
     ("sleep_with_each_file_damaged", damage),
     ("sleep_with_each_process_killed_as_it_falls_asleep", killed_falling_asleep),
     ("sleep_with_each_process_killed_as_it_wakes", killed_waking),
-    ("sleep_resets_connections_to_others", resets),
+    ("sleep_resets_connections_to_others_and_sets_the_clock", resets),
+    ("sleep_saves_no_memory_that_was_freed", freed),
 ];
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -181,6 +182,21 @@ impl Sleeper {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
+    }
+
+    /// Bytes of the host's memory that the guest's takes.
+    fn memory_taken(&self) -> Outcome<u64> {
+        use std::os::unix::fs::MetadataExt;
+        for qemu in processes(&self.dir(), "qemu") {
+            let descriptors = format!("/proc/{}/fd", qemu.as_raw_nonzero());
+            for entry in fs::read_dir(descriptors).map_err(text)?.flatten() {
+                let link = fs::read_link(entry.path()).unwrap_or_default();
+                if link.to_string_lossy().starts_with("/memfd:agents-sandbox-ram") {
+                    return Ok(fs::metadata(entry.path()).map_err(text)?.blocks() * 512);
+                }
+            }
+        }
+        Err("its memory is not found".into())
     }
 
     /// Kills one of the sandbox's processes, if it is there by now.
@@ -339,6 +355,42 @@ fn at_rest(sleeper: &Sleeper) -> Outcome {
     }
 }
 
+/// Memory that a program used and gave back is given back to the host while the sandbox runs, and is not saved;
+/// what saved memory is said to take is what it takes.
+fn freed() -> Outcome {
+    use std::os::unix::fs::MetadataExt;
+    const USED: u64 = 200 << 20;
+    let sleeper = Sleeper::new("sleep-freed")?;
+    let before = sleeper.memory_taken()?;
+    // Nothing that is zero: that would cost nothing anyway.
+    sleeper.sh(&format!("perl -e '$x = \"ab\"; $x x= {}; print length $x'", USED / 2))?;
+    let used = sleeper.memory_taken()?;
+    if used < before + USED {
+        return Err(format!("{USED} bytes were used, and the memory grew from {before} to {used}"));
+    }
+    // The guest gives back a part every two seconds.
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while sleeper.memory_taken()? > used - USED / 2 {
+        if Instant::now() > deadline {
+            return Err(format!("the memory took {used} bytes, and takes {}", sleeper.memory_taken()?));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    sleeper.fall_asleep()?;
+    sleeper.is_on_disk()?;
+    let on_disk = |name: &str| -> Outcome<u64> {
+        Ok(fs::metadata(sleeper.dir().join(name)).map_err(text)?.blocks() * 512)
+    };
+    let taken = on_disk("memory.ram")? + on_disk("memory.state")?;
+    let info = sleeper.runtime().inspect(sleeper.name()).map_err(text)?;
+    let said = info.and_then(|info| info.saved_memory).map(ByteSize::bytes);
+    if said != Some(taken) || taken > used - USED / 2 {
+        return Err(format!("{used} bytes were used, {taken} are saved, and {said:?} are said to be"));
+    }
+    sleeper.runtime().start(sleeper.name()).map_err(text)?;
+    sleeper.sh("true").map(drop)
+}
+
 /// Two readers in the guest: one of a server on the host, one of a server beside it. Each writes to the
 /// workspace how its wait ended.
 const READERS: &str = r#"
@@ -369,7 +421,34 @@ my $count = sysread($s, my $got, 5);
 report("outside", defined $count ? "ended" : "error");
 "#;
 
-/// A program that waits on a connection to the host hears of its end; one inside the guest goes on.
+/// Writes both clocks, in milliseconds, again and again: the one that stands still with the machine, and the
+/// time of day. Number 228 is `clock_gettime`.
+const CLOCKS: &str = r#"
+sub now { my $b = pack("qq", 0, 0); syscall(228, $_[0], $b); my ($s, $n) = unpack("qq", $b); $s * 1000 + int($n / 1e6) }
+open(my $f, ">", "/workspace/clocks") or die;
+while (1) { syswrite($f, now(1) . " " . now(0) . "\n"); select(undef, undef, undef, 0.01) }
+"#;
+/// How long a program may see the time at which it fell asleep.
+const WRONG_FOR: i64 = 100;
+const SLEPT: Duration = Duration::from_secs(2);
+
+/// What [`CLOCKS`] wrote behind `known` bytes: whatever a program saw after it woke.
+fn clocks(path: &Path, known: usize) -> Outcome<Vec<(i64, i64)>> {
+    let text = fs::read_to_string(path).map_err(text)?;
+    let fresh = text.get(known..).unwrap_or_default();
+    // The last line may not be whole yet.
+    let lines = fresh.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
+    Ok(lines.filter_map(|(still, day)| Some((still.parse().ok()?, day.parse().ok()?))).collect())
+}
+
+/// For how many milliseconds of its own time a program saw a time of day before `since`.
+fn wrong_for(seen: &[(i64, i64)], since: i64) -> Option<i64> {
+    let (first, right) = (seen.first()?, seen.iter().find(|(_, day)| *day >= since)?);
+    Some(right.0 - first.0)
+}
+
+/// A program that waits on a connection to the host hears of its end; one inside the guest goes on. The clock
+/// is right before a program can have done much.
 fn resets() -> Outcome {
     let sleeper = Sleeper::new("sleep-resets")?;
     let server = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
@@ -386,11 +465,33 @@ fn resets() -> Outcome {
         format!("{problem}: {}", fs::read_to_string(file("errors")).unwrap_or_default())
     })?;
     let _held = server.accept().map_err(text)?;
+    let spec = ExecSpec { detach: true, ..ExecSpec::new(["perl", "-e", CLOCKS]) };
+    let started =
+        sleeper.runtime().exec(sleeper.name(), &spec).and_then(sandbox_runtime::ExecSession::collect);
+    started.map_err(text)?;
+    appears(&file("clocks"))?;
     sleeper.fall_asleep()?;
     if file("outside").exists() {
         return Err("the connection ended before the sandbox slept".into());
     }
+    let known = fs::read(file("clocks")).map_err(text)?.len();
+    std::thread::sleep(SLEPT);
+    let since = i64::try_from(unix_millis()).map_err(text)?;
     sleeper.runtime().start(sleeper.name()).map_err(text)?;
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let wrong = loop {
+        if let Some(wrong) = wrong_for(&clocks(&file("clocks"), known)?, since) {
+            break wrong;
+        }
+        if Instant::now() > deadline {
+            return Err(format!("no program saw the right time: {:?}", clocks(&file("clocks"), known)?));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    eprintln!("a program saw the old time for {wrong} ms");
+    if wrong > WRONG_FOR {
+        return Err(format!("a program ran for {wrong} ms with the time at which it had fallen asleep"));
+    }
     appears(&file("outside"))?;
     if file("inside").exists() {
         return Err("a connection inside the guest was ended".into());
@@ -399,6 +500,11 @@ fn resets() -> Outcome {
     appears(&file("inside"))?;
     let inside = fs::read_to_string(file("inside")).map_err(text)?;
     if inside == "hello" { Ok(()) } else { Err(format!("inside the guest came {inside:?}")) }
+}
+
+fn unix_millis() -> u128 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap_or_default().as_millis()
 }
 
 fn appears(path: &Path) -> Outcome {
