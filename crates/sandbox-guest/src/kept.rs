@@ -12,7 +12,9 @@
 //! read, then leaves it behind: it is drawn anew when it reads again.
 
 mod clients;
+mod end;
 mod modes;
+mod numbers;
 mod picture;
 mod registry;
 mod report;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use futures::AsyncWriteExt;
 use sandbox_model::TermSize;
-use sandbox_wire::{ExecOutput, FrameError, GuestReply, GuestSessions};
+use sandbox_wire::{ExecOutput, FrameError, GuestSessionEnd, GuestSessions};
 
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
@@ -54,13 +56,20 @@ pub async fn attach(
     attended(&session, client, frames, guest).await
 }
 
-pub async fn end(id: u32, guest: &Arc<Guest>) -> GuestReply {
-    let Some(session) = guest.kept.find(id) else {
-        return GuestReply::Failed(format!("there is no session {id}"));
+pub async fn end(id: u32, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
+    let answer = match guest.kept.find(id) {
+        None => GuestSessionEnd::NoSuchSession,
+        Some(session) => match session.end().await {
+            Ok(end) => {
+                guest.kept.forget(id);
+                GuestSessionEnd::Ended(end)
+            }
+            Err(left) => GuestSessionEnd::Failed(format!("processes {left:?} do not end")),
+        },
     };
-    session.hang_up().await;
-    guest.kept.forget(id);
-    GuestReply::Ok
+    let mut stream = frames.stream().clone();
+    send(&mut stream, &answer).await?;
+    Ok(stream.close().await?)
 }
 
 /// A client's stay, until it or the command is gone.

@@ -29,7 +29,7 @@ async fn answer(request: GuestRequest, frames: FrameReader, guest: &Arc<Guest>) 
         GuestRequest::Exec(request) => return exec::answer(*request, frames, guest).await,
         GuestRequest::ListSessions => return kept::list(frames, guest).await,
         GuestRequest::Attach { session, size } => return kept::attach(session, size, frames, guest).await,
-        GuestRequest::EndSession { session } => kept::end(session, guest).await,
+        GuestRequest::EndSession { session } => return kept::end(session, frames, guest).await,
         GuestRequest::Dial { port } => return dial::answer(port, frames).await,
         GuestRequest::SetClock { unix_nanos } => clock::answer(unix_nanos, guest).await,
         GuestRequest::Sleep { token } => return sleep::answer(token, frames, guest).await,

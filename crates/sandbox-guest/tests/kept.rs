@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{Exec, Host, eventually, is_alive, on_terminal};
 use sandbox_guest::LinkEnd;
-use sandbox_model::{ExitStatus, Keep, TermSize};
-use sandbox_wire::{ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest};
+use sandbox_model::{ExitStatus, Keep, SessionEnd, TermSize};
+use sandbox_wire::{ExecInput, ExecOutput, ExecRequest, GuestSessionEnd};
 
 const SIZE: TermSize = TermSize { cols: 81, rows: 23 };
 const SMALL: TermSize = TermSize { cols: 60, rows: 10 };
@@ -61,7 +61,7 @@ async fn a_client_that_goes_leaves_the_command_and_one_that_comes_sees_what_it_m
     for number in 1..=30 {
         assert!(seen.contains(&format!("count {number}.")), "{number} is missing in {seen:?}");
     }
-    assert_eq!(host.ask(&GuestRequest::EndSession { session }).await, GuestReply::Ok);
+    assert_eq!(host.end(session).await, GuestSessionEnd::Ended(SessionEnd::HungUp));
     assert_eq!(again.finish().await.end, Some(ExitStatus::Signal(1)));
     assert!(!is_alive(pid));
     assert!(host.sessions().await.is_empty());
@@ -78,7 +78,7 @@ async fn a_lost_link_leaves_it_too() {
     alone(&host, session).await;
     let mut again = host.attach(session, SIZE).await;
     again.until("count 9.").await;
-    host.ask(&GuestRequest::EndSession { session }).await;
+    host.end(session).await;
     eventually("it ends", || !is_alive(pid)).await;
 }
 
@@ -118,7 +118,7 @@ async fn it_is_as_large_as_the_smallest_terminal() {
     two.until("23 70").await;
     drop(two);
     one.until("23 81").await;
-    host.ask(&GuestRequest::EndSession { session }).await;
+    host.end(session).await;
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn who_attaches_at_the_same_size_makes_it_draw_itself() {
     drop(one);
     alone(&host, session).await;
     host.attach(session, SIZE).await.until("drawn").await;
-    host.ask(&GuestRequest::EndSession { session }).await;
+    host.end(session).await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn an_end_that_nobody_saw_waits_for_somebody() {
     assert!(host.sessions().await.is_empty());
     let ran = host.attach(session, SIZE).await.finish().await;
     assert!(ran.failed.is_some(), "{ran:?}");
-    assert_ne!(host.ask(&GuestRequest::EndSession { session }).await, GuestReply::Ok);
+    assert_eq!(host.end(session).await, GuestSessionEnd::NoSuchSession);
 }
 
 #[tokio::test]
@@ -198,7 +198,52 @@ async fn there_are_only_so_many() {
     let ran = host.exec(kept("exec sleep 1000")).await.finish().await;
     assert!(ran.failed.is_some_and(|(_, why)| why.contains("too many")));
     for (.., session) in clients {
-        assert_eq!(host.ask(&GuestRequest::EndSession { session }).await, GuestReply::Ok);
+        assert_eq!(host.end(session).await, GuestSessionEnd::Ended(SessionEnd::HungUp));
     }
     begin(&host, "exit 0").await.0.finish().await;
+}
+
+/// Waits for a line `ready PID`.
+async fn ready(exec: &mut Exec) -> u32 {
+    let text = exec.until("ready.").await;
+    let pid = text.split("pid ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    pid.and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("no process in {text:?}"))
+}
+
+#[tokio::test]
+async fn what_ignores_the_hang_up_is_ended_with_all_on_its_terminal() {
+    let host = Host::booted();
+    let script =
+        "trap '' HUP; (trap '' TERM; exec sleep 1000) & echo pid $! ready.; while :; do sleep 0.05; done";
+    let (mut exec, pid, session) = begin(&host, script).await;
+    let beside = ready(&mut exec).await;
+    assert_eq!(host.end(session).await, GuestSessionEnd::Ended(SessionEnd::Killed), "of what is beside it");
+    assert!(!is_alive(pid) && !is_alive(beside));
+    assert_eq!(exec.finish().await.end, Some(ExitStatus::Signal(15)), "it heeded TERM");
+    assert!(host.sessions().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_foreground_program_that_ignores_the_hang_up_of_its_shell_is_ended() {
+    let host = Host::booted();
+    let script =
+        "set -m; sh -c 'trap \"\" HUP; echo pid $$ ready.; while :; do sleep 0.05; done'; echo never";
+    let (mut exec, pid, session) = begin(&host, script).await;
+    let inner = ready(&mut exec).await;
+    assert_ne!(inner, pid);
+    assert_eq!(host.end(session).await, GuestSessionEnd::Ended(SessionEnd::Terminated));
+    eventually("both end", || !is_alive(pid) && !is_alive(inner)).await;
+}
+
+#[tokio::test]
+async fn what_was_sent_to_the_background_to_stay_outlives_the_hang_up() {
+    let host = Host::booted();
+    let script = "set -m; (trap '' HUP; exec sleep 1000) & echo pid $! ready.; cat";
+    let (mut exec, pid, session) = begin(&host, script).await;
+    let beside = ready(&mut exec).await;
+    assert_eq!(host.end(session).await, GuestSessionEnd::Ended(SessionEnd::HungUp));
+    eventually("it ends", || !is_alive(pid)).await;
+    assert!(is_alive(beside));
+    let beside = nix::unistd::Pid::from_raw(beside.cast_signed());
+    nix::sys::signal::kill(beside, nix::sys::signal::Signal::SIGKILL).unwrap();
 }

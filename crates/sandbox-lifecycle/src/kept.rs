@@ -53,7 +53,7 @@ pub fn end_lost_clients(context: &Context<'_>, name: &SandboxName, daemon: &Daem
     for session in lost_clients(&context.runtime.sessions(name)?, &daemon.password) {
         match context.runtime.end_session(name, session) {
             // Another client was faster, or it ended by itself.
-            Err(RuntimeError::NoSuchSession { .. }) | Ok(()) => {}
+            Err(RuntimeError::NoSuchSession { .. }) | Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
     }

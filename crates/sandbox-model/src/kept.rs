@@ -37,3 +37,16 @@ impl KeptSession {
         self.clients == 0 && self.ended.is_none()
     }
 }
+
+/// How a kept session was brought to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionEnd {
+    /// It had ended before.
+    Over,
+    /// Its command, and what was in the foreground of its terminal, left when they were hung up.
+    HungUp,
+    /// They stayed, and everything on the terminal left when it was asked to end (`TERM`).
+    Terminated,
+    /// That was ignored too: everything on the terminal was killed.
+    Killed,
+}

@@ -24,7 +24,7 @@ pub use destination::{DESTINATION_FORMS, Destination, HOST_NAMES, InvalidDestina
 pub use digest::{Digest, InvalidDigest};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use exec::{ExecSpec, ExecUser, ExitStatus, TermSize};
-pub use kept::{Keep, KeptSession};
+pub use kept::{Keep, KeptSession, SessionEnd};
 pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
 pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
 pub use port::{InvalidPort, PortForward};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fs_err as fs;
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    Status, TermSize,
+    SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -284,7 +284,7 @@ impl Runtime for QemuRuntime {
         exec::attach(name, socket, session, size)
     }
 
-    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<SessionEnd> {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "end a session")?;
         exec::end_session(name, socket, session)

@@ -7,14 +7,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox_model::{ExecSpec, ExecUser, GUEST_USER, GUEST_WORKSPACE, KeptSession, SandboxName, TermSize};
+use sandbox_model::{
+    ExecSpec, ExecUser, GUEST_USER, GUEST_WORKSPACE, KeptSession, SandboxName, SessionEnd, TermSize,
+};
 use sandbox_runtime::{Connection, ExecEvent, ExecInput, ExecOutput, ExecSession, RuntimeError};
-use sandbox_wire::{ExecOutput as Frame, ExecRequest, FrameError, GuestReply, GuestRequest, GuestSessions};
+use sandbox_wire::{
+    ExecOutput as Frame, ExecRequest, FrameError, GuestReply, GuestRequest, GuestSessionEnd, GuestSessions,
+};
 
 use crate::error::from_frame;
 
 /// A guest that has not answered by then does not answer at all; nobody waits for it for ever.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// The guest gives what is on a terminal eight seconds.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// The largest piece of input in one frame.
 const PIECE: usize = 64 << 10;
 
@@ -69,12 +75,17 @@ pub fn sessions(name: &SandboxName, mut socket: UnixStream) -> Result<Vec<KeptSe
 }
 
 /// Ends a kept session, on such a connection.
-pub fn end_session(name: &SandboxName, mut socket: UnixStream, session: u32) -> Result<(), RuntimeError> {
-    socket.set_read_timeout(Some(ANSWERS_WITHIN))?;
+pub fn end_session(
+    name: &SandboxName,
+    mut socket: UnixStream,
+    session: u32,
+) -> Result<SessionEnd, RuntimeError> {
+    socket.set_read_timeout(Some(ENDS_WITHIN))?;
     sandbox_wire::write_message(&mut socket, &GuestRequest::EndSession { session }).map_err(from_frame)?;
     match sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))? {
-        GuestReply::Ok => Ok(()),
-        GuestReply::Failed(_) => Err(RuntimeError::NoSuchSession { name: name.clone(), session }),
+        GuestSessionEnd::Ended(end) => Ok(end),
+        GuestSessionEnd::NoSuchSession => Err(RuntimeError::NoSuchSession { name: name.clone(), session }),
+        GuestSessionEnd::Failed(problem) => Err(RuntimeError::other(problem)),
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    Status, TermSize,
+    SessionEnd, Status, TermSize,
 };
 
 pub use error::RuntimeError;
@@ -265,8 +265,9 @@ pub trait Runtime: Send + Sync {
         Err(RuntimeError::NoSuchSession { name: name.clone(), session })
     }
 
-    /// Hangs a kept command up, by force where it does not leave; forgets one that has ended.
-    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+    /// Hangs a kept command up, and ends everything on its terminal by force where it does not leave within
+    /// seconds; forgets one that has ended.
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<SessionEnd> {
         Err(RuntimeError::NoSuchSession { name: name.clone(), session })
     }
 

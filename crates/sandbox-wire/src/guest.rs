@@ -1,4 +1,4 @@
-use sandbox_model::{ExitStatus, Keep, KeptSession, TermSize};
+use sandbox_model::{ExitStatus, Keep, KeptSession, SessionEnd, TermSize};
 use serde::{Deserialize, Serialize};
 
 /// The first frame on every stream to the guest program.
@@ -16,7 +16,8 @@ pub enum GuestRequest {
     /// brings the terminal to what the session shows, then whatever it shows. A client that goes leaves the
     /// session as it is.
     Attach { session: u32, size: TermSize },
-    /// Hang a kept session up, or forget one that has ended. One [`GuestReply`].
+    /// End a kept session: hang it up, and after a grace end everything on its terminal by force; or forget
+    /// one that has ended. One [`GuestSessionEnd`].
     EndSession { session: u32 },
     /// Connect to a TCP port on the guest's loopback. One [`GuestReply`]; after `Ok` the stream is raw.
     Dial { port: u16 },
@@ -76,6 +77,15 @@ pub enum GuestReply {
 /// The answer to [`GuestRequest::ListSessions`], in the order of their begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestSessions(pub Vec<KeptSession>);
+
+/// The answer to [`GuestRequest::EndSession`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GuestSessionEnd {
+    Ended(SessionEnd),
+    NoSuchSession,
+    /// What is left, as a sentence for people.
+    Failed(String),
+}
 
 /// What the guest program needs to become this sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]

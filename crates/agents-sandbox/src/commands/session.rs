@@ -1,7 +1,8 @@
 //! The `session` group: agents and shells that outlive their terminal.
 
 use clap::{Args, Subcommand};
-use sandbox_model::{ExitStatus, KeptSession};
+use sandbox_lifecycle::Reporter;
+use sandbox_model::{ExitStatus, KeptSession, SessionEnd};
 use sandbox_state::Stamp;
 use serde_json::{Value, json};
 
@@ -58,6 +59,9 @@ pub struct AttachArgs {
 }
 
 /// End a session: hang its command up, or forget one that has ended
+///
+/// Where the command, or the program in the foreground, has not left after 3 seconds, every program on the terminal
+/// gets TERM, and after 3 more KILL.
 #[derive(Debug, Clone, Args)]
 pub struct EndArgs {
     #[command(flatten)]
@@ -160,7 +164,15 @@ fn end(app: &App, args: &EndArgs) -> CommandResult {
     let target = settings::target(app, &args.agent)?;
     let context = app.context()?;
     let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
-    context.runtime.end_session(&name, args.id)?;
-    app.console.info(&format!("session {} is ended", args.id));
+    let step = app.console.begin(&format!("ending session {}", args.id));
+    let end = context.runtime.end_session(&name, args.id);
+    drop(step);
+    let how = match end? {
+        SessionEnd::Over => " (its command had ended before)",
+        SessionEnd::HungUp => "",
+        SessionEnd::Terminated => ": what ran in it ignored the hang-up and was ended (TERM)",
+        SessionEnd::Killed => ": what ran in it ignored the hang-up and TERM, and was killed",
+    };
+    app.console.info(&format!("session {} is ended{how}", args.id));
     Ok(Exit::SUCCESS)
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    Status, TermSize,
+    SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -265,7 +265,7 @@ impl Runtime for Routed {
         self.of(name)?.attach(name, session, size)
     }
 
-    fn end_session(&self, name: &SandboxName, session: u32) -> Result<()> {
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<SessionEnd> {
         self.of(name)?.end_session(name, session)
     }
 

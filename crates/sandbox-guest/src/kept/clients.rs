@@ -9,6 +9,8 @@ use super::picture::Picture;
 
 /// Bytes that may wait for a client before the program has to.
 const QUEUE: usize = 256 * 1024;
+/// Short pieces of output become one of up to this.
+const PIECE: usize = 32 * 1024;
 /// How often a terminal of another size is drawn at the most.
 const FRAME: Duration = Duration::from_millis(50);
 
@@ -182,7 +184,12 @@ impl Clients {
 impl Client {
     fn push(&mut self, bytes: Vec<u8>, alternate: bool) {
         self.queued += bytes.len();
-        self.queue.push_back((bytes, alternate));
+        match self.queue.back_mut() {
+            Some((last, shows)) if *shows == alternate && last.len() + bytes.len() <= PIECE => {
+                last.extend(bytes);
+            }
+            _ => self.queue.push_back((bytes, alternate)),
+        }
         self.wake.notify_one();
     }
 

@@ -1,18 +1,19 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use sandbox_model::{ExitStatus, Keep, KeptSession, TermSize};
+use sandbox_model::{ExitStatus, Keep, KeptSession, SessionEnd, TermSize};
 use sandbox_wire::{ExecInput, ExecOutput, FrameError};
 use tokio::process::Child;
 use tokio::sync::{Notify, watch};
 
 use super::clients::{Clients, Next};
+use super::end::end;
 use super::picture::Picture;
 use super::report::is_report;
-use super::whole::whole;
+use super::whole::{piece, whole};
 use crate::exec::{Input, Rest, Screen, Terminal, exit_status};
 use crate::framed::send;
 use crate::stream::SessionStream;
@@ -21,11 +22,12 @@ use crate::stream::SessionStream;
 const STALL: Duration = Duration::from_millis(250);
 /// What is read from the program at once.
 const READ: usize = 32 * 1024;
+/// How long the screen may follow what is read before everybody else has a turn.
+const TURN: Duration = Duration::from_millis(10);
 /// The most output in one frame.
 const PIECE: usize = 60 * 1024;
-/// How long a command may take to leave that is hung up.
-const LEAVES_WITHIN: Duration = Duration::from_secs(5);
-const DIES_WITHIN: Duration = Duration::from_secs(2);
+/// How long the last output of a command that has ended may take.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 
 /// One command and its terminal, with or without clients.
 pub struct Session {
@@ -161,11 +163,22 @@ impl Session {
         if output.is_empty() {
             return;
         }
-        {
-            let State { picture, clients, .. } = &mut *self.state();
-            let was_alternate = picture.is_alternate();
-            picture.feed(output);
-            clients.feed(output, was_alternate, picture);
+        let mut rest = output;
+        let mut turn = Instant::now();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(piece(rest));
+            rest = after;
+            {
+                let State { picture, clients, .. } = &mut *self.state();
+                let was_alternate = picture.is_alternate();
+                picture.feed(piece);
+                clients.feed(piece, was_alternate, picture);
+            }
+            // Nobody else gets the turn in the meantime: neither the host nor other sessions.
+            if turn.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                turn = Instant::now();
+            }
         }
         loop {
             let mut room = std::pin::pin!(self.room.notified());
@@ -247,23 +260,16 @@ impl Session {
         }
     }
 
-    /// Hangs the command up, and kills it if it stays. Returns when it has ended.
-    pub async fn hang_up(&self) {
-        let foreground = self.state().terminal.as_ref().and_then(|terminal| terminal.foreground());
-        let tell = |signal| {
-            for group in [Some(self.group), foreground.filter(|group| *group != self.group)].iter().flatten()
-            {
-                // It may be gone already.
-                let _ = killpg(*group, signal);
-            }
-        };
-        tell(Signal::SIGHUP);
-        // A stopped program hears nothing until it continues.
-        tell(Signal::SIGCONT);
-        let mut ended = self.ended.subscribe();
-        if tokio::time::timeout(LEAVES_WITHIN, ended.wait_for(Option::is_some)).await.is_err() {
-            tell(Signal::SIGKILL);
-            let _ = tokio::time::timeout(DIES_WITHIN, ended.wait_for(Option::is_some)).await;
+    /// Ends the command and everything else on its terminal; gives what does not end. Returns when the end is
+    /// known to all.
+    pub async fn end(&self) -> Result<SessionEnd, Vec<Pid>> {
+        if self.ended().is_some() {
+            return Ok(SessionEnd::Over);
         }
+        let foreground = self.state().terminal.as_ref().and_then(|terminal| terminal.foreground());
+        let end = end(self.group, foreground).await?;
+        let mut ended = self.ended.subscribe();
+        let _ = tokio::time::timeout(KNOWN_WITHIN, ended.wait_for(Option::is_some)).await;
+        Ok(end)
     }
 }

@@ -17,6 +17,21 @@ pub fn whole(output: &[u8]) -> usize {
     if end < output.len() { end } else { end - open_character(output) }
 }
 
+/// What the screen follows at once. The worst of it takes a few milliseconds.
+const PIECE: usize = 256;
+
+/// How many bytes of `output` to follow next: a few, and no broken sequence where that can be.
+pub fn piece(output: &[u8]) -> usize {
+    let mut length = PIECE;
+    while length < output.len() {
+        match whole(&output[..length]) {
+            0 => length *= 2,
+            end => return end,
+        }
+    }
+    output.len()
+}
+
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 
@@ -68,6 +83,19 @@ mod tests {
             let wanted = ends.iter().rev().find(|end| **end <= cut).copied().unwrap();
             assert_eq!(got, wanted, "of {:?}", String::from_utf8_lossy(&all[..cut]));
         }
+    }
+
+    #[test]
+    fn pieces_are_short_and_whole() {
+        let output = "\x1b[31m\u{4f60}\x1b[m".repeat(1000).into_bytes();
+        let mut rest = &output[..];
+        while !rest.is_empty() {
+            let (next, after) = rest.split_at(piece(rest));
+            assert!((1..=PIECE).contains(&next.len()) && whole(next) == next.len(), "{next:?}");
+            rest = after;
+        }
+        let long = [b"\x1b]52;c;".as_slice(), &[b'A'; 1000], b"\x07text"].concat();
+        assert_eq!(piece(&long), long.len());
     }
 
     #[test]

@@ -13,7 +13,8 @@ use nix::unistd::{User, geteuid};
 use sandbox_guest::{BootError, Guest, LinkEnd, Machine, Settings, Steps, link_config, serve};
 use sandbox_model::{ExitStatus, KeptSession, TermSize};
 use sandbox_wire::{
-    BootConfig, ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest, GuestSessions, decode, encode,
+    BootConfig, ExecInput, ExecOutput, ExecRequest, GuestReply, GuestRequest, GuestSessionEnd, GuestSessions,
+    decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -105,6 +106,12 @@ impl Host {
     pub async fn ask(&self, request: &GuestRequest) -> GuestReply {
         let mut stream = self.open().await;
         stream.write_all(&encode(request).unwrap()).await.unwrap();
+        receive(&mut stream).await.expect("a reply")
+    }
+
+    pub async fn end(&self, session: u32) -> GuestSessionEnd {
+        let mut stream = self.open().await;
+        stream.write_all(&encode(&GuestRequest::EndSession { session }).unwrap()).await.unwrap();
         receive(&mut stream).await.expect("a reply")
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_model::{ExecSpec, ExitStatus, Keep, KeptSession, TermSize};
+use sandbox_model::{ExecSpec, ExitStatus, Keep, KeptSession, SessionEnd, TermSize};
 
 use super::check::{check, check_eq, check_error, fail};
 use super::sandbox::{Live, Sandbox, text};
@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::with(Power::Sessions, "a_kept_command_goes_on_without_its_client", goes_on).borrowing(),
     Case::with(Power::Sessions, "a_kept_command_has_several_clients", several).borrowing(),
     Case::with(Power::Sessions, "an_end_that_nobody_saw_is_kept", unseen_end).borrowing(),
+    Case::with(Power::Sessions, "a_kept_command_that_ignores_its_end_is_killed", stubborn).borrowing(),
     Case::with(Power::Sessions, "a_command_is_kept_on_a_terminal_only", only_terminals).borrowing(),
     Case::with(Power::SleepingSessions, "a_kept_command_sleeps_and_wakes", sleeps),
 ];
@@ -71,7 +72,8 @@ fn goes_on(harness: &dyn Harness) -> Outcome {
         let line = format!("count {count}.");
         check!(text(&again.stdout).contains(&line), "{line:?} is missing in {:?}", text(&again.stdout));
     }
-    sandbox.runtime().end_session(sandbox.name(), number)?;
+    let end = sandbox.runtime().end_session(sandbox.name(), number)?;
+    check_eq!(end, SessionEnd::HungUp, "how it was ended");
     check_eq!(again.end()??, ExitStatus::Signal(1), "the end of a command that is hung up");
     check_error!(
         sandbox.runtime().attach(sandbox.name(), number, SIZE),
@@ -114,6 +116,24 @@ fn unseen_end(harness: &dyn Harness) -> Outcome {
     check_eq!(again.end()??, ExitStatus::Code(9), "its end");
     check!(text(&again.stdout).contains("bye"), "its last words are not in {:?}", text(&again.stdout));
     check_eq!(find(&sandbox, number)?, None, "a session whose end was seen");
+    Ok(())
+}
+
+/// The shell leaves when it is hung up, but the program in its foreground does not.
+fn stubborn(harness: &dyn Harness) -> Outcome {
+    let sandbox = Sandbox::borrowed(harness)?;
+    let script = "set -m; sh -c 'trap \"\" HUP TERM; echo ready; while :; do sleep 0.1; touch alive; done'";
+    let (session, number) = begin(&sandbox, script)?;
+    let mut session = Live::new(session, harness.patience());
+    session.expect("ready")?;
+    let end = sandbox.runtime().end_session(sandbox.name(), number)?;
+    check_eq!(end, SessionEnd::Killed, "how it was ended");
+    check!(session.end()?.is_ok(), "its client did not hear of its end");
+    let alive = sandbox.host("alive");
+    check!(alive.exists(), "the program did not run");
+    std::fs::remove_file(&alive)?;
+    std::thread::sleep(Duration::from_secs(1));
+    check!(!alive.exists(), "the program in the foreground still runs");
     Ok(())
 }
 
