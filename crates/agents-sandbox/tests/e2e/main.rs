@@ -67,6 +67,8 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     // Longer than auto-stop-timeout: without the busy session it would be stopped by now.
     std::thread::sleep(Duration::from_secs(15));
     assert_eq!(world.sandbox()["status"], "running");
+    let sessions = world.succeeds(&["session", "list"], PATIENCE);
+    assert!(sessions.contains("detached"), "the client outlives its window: {sessions}");
     let warm = Instant::now();
     let screen = Screen::open(&world, &["run"]);
     screen.wait_for("opencode's input again", PATIENCE, prompt);

@@ -14,6 +14,10 @@ fn a_shell_outlives_its_window_and_the_sleep_of_its_sandbox() {
     let world = World::new("sessions");
     let screen = Screen::open(&world, &["shell"]);
     screen.wait_for("a prompt", FIRST_PATIENCE, |text| text.contains("/workspace"));
+    // A shell that waits for its user is not ended by a window that closes.
+    screen.close();
+    let screen = Screen::open(&world, &["shell"]);
+    screen.wait_for("the same prompt", PATIENCE, |text| text.contains("/workspace"));
     // What is typed has to fit into one line to be found there.
     screen.say("PS1='> '");
     screen.say("while sleep 0.2; do echo count $((++n)); done");
@@ -32,6 +36,7 @@ fn a_shell_outlives_its_window_and_the_sleep_of_its_sandbox() {
     let seen = screen.history();
     let counts: Vec<u32> =
         seen.lines().filter_map(|line| line.trim().strip_prefix("count ")?.parse().ok()).collect();
+    assert_eq!(sessions()[0]["id"], 1);
     assert!(counts.starts_with(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), "{seen}");
 
     // Asleep with somebody attached, and awake again.
