@@ -31,11 +31,12 @@ pub struct Bench {
     project: PathBuf,
     scratch: PathBuf,
     data: PathBuf,
+    memory: &'static str,
 }
 
 /// Runs everything `runs` times and prints a table.
 pub fn run(runs: usize) -> Outcome {
-    let bench = Bench::new()?;
+    let bench = Bench::new("1G")?;
     bench.ended(bench.measure(runs))
 }
 
@@ -44,8 +45,8 @@ pub fn text(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Bench {
-    /// Builds the release program, and makes the project's folder.
-    pub fn new() -> Outcome<Self> {
+    /// Builds the release program, and makes the folder of a project whose sandbox has so much `memory`.
+    pub fn new(memory: &'static str) -> Outcome<Self> {
         let interrupt = Interrupt::watch().map_err(|error| text(&error))?;
         println!("building the release program …");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -64,12 +65,17 @@ impl Bench {
         fs::create_dir_all(&project).map_err(|error| text(&error))?;
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;
         let data = std::env::var_os("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
-        Ok(Self { interrupt, program: target.join("release/agents-sandbox"), project, scratch, data })
+        Ok(Self { interrupt, program: target.join("release/agents-sandbox"), project, scratch, data, memory })
     }
 
     /// What to report: a step that failed because of Ctrl-C tells nothing.
     pub fn ended(&self, outcome: Outcome) -> Outcome {
         self.interrupt.check().and(outcome)
+    }
+
+    /// Where the program keeps its sandboxes.
+    pub fn data(&self) -> &Path {
+        &self.data
     }
 
     pub fn program(&self) -> &Path {
@@ -91,7 +97,7 @@ impl Bench {
             .env("XDG_DATA_HOME", &self.data)
             // A pause between two measurements must not stop what the second one needs running.
             .env("AGENTS_SANDBOX_AUTO_STOP_TIMEOUT", "10m")
-            .env("AGENTS_SANDBOX_MEMORY", "1G")
+            .env("AGENTS_SANDBOX_MEMORY", self.memory)
             .stdin(Stdio::null());
         command
     }

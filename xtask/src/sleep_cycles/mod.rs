@@ -21,7 +21,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Runs `cycles` of them. What was seen so far is printed at every end.
 pub fn run(cycles: usize) -> Outcome {
-    let bench = Bench::new()?;
+    let bench = Bench::new("1G")?;
     let mut seen = Seen::default();
     let outcome = repeat(&bench, cycles, &mut seen);
     seen.print();
