@@ -13,7 +13,7 @@ use sandbox_config::{
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
 };
-use sandbox_model::{ExtraMount, Resources, SecretSpec};
+use sandbox_model::{ExtraMount, PROXY_FORMS, Proxies, Resources, SecretSpec};
 
 use crate::agent_version;
 use crate::app::App;
@@ -97,6 +97,7 @@ impl Meant {
             agent: build.agent,
             settings: self.sandbox(reviewed, secrets.specs)?,
             secret_values: secrets.values,
+            proxies: build.proxies,
             provision: self.provision(),
             image: build.image,
             rebuild: build.rebuild,
@@ -122,6 +123,7 @@ impl Meant {
             image: image(&self.settings, reviewed)?,
             rebuild,
             agent_version,
+            proxies: proxies(&self.settings)?,
         })
     }
 
@@ -192,6 +194,15 @@ fn image(settings: &Settings, reviewed: &Reviewed) -> Result<ImageSettings, Comm
         host_ca: same(settings.image_host_ca.value)?,
         docker: settings.docker.value,
         source: reviewed.source(),
+    })
+}
+
+/// Through which proxies this host reaches the world, with their passwords.
+pub fn proxies(settings: &Settings) -> Result<Option<Proxies>, CommandError> {
+    settings.proxies(|name| std::env::var(name).ok()).map_err(|error| {
+        CommandError::from_chain(&error)
+            .hint(PROXY_FORMS)
+            .hint("`network.proxy` in your settings stands above the variables; `none` is to use none")
     })
 }
 

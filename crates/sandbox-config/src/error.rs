@@ -70,6 +70,9 @@ impl FileError {
         // A mark never goes beyond its own line.
         let whole = source[start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let end = floor(source, refusal.span.end.clamp(at, at.max(start + whole.len())));
+        let hidden = hide_passwords(source);
+        let source = hidden.as_str();
+        let whole = source[start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let cut = |range: Range<usize>| plain(source.get(range).unwrap_or_default());
         let (head, marked) = (cut(start..at), cut(at..end));
         Self {
@@ -132,6 +135,19 @@ impl Refusal {
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
+}
+
+/// What stands as `USER:PASSWORD@` in an address, starred out: each byte stays where it is.
+fn hide_passwords(source: &str) -> String {
+    let mut shown = source.to_string();
+    for (at, _) in source.match_indices('@') {
+        let begins = |c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | ',' | '[' | '{');
+        let start = source[..at].rfind(begins).map_or(0, |found| found + 1);
+        if source.get(start..at).is_some_and(|userinfo| userinfo.contains(':')) {
+            shown.replace_range(start..at, &"*".repeat(at - start));
+        }
+    }
+    shown
 }
 
 /// Line and column of a byte, both from 1.

@@ -4,8 +4,9 @@ use crate::settings::{DIND, KEYS, Settings, Source};
 use crate::tree::{Node, Pair, Tree};
 
 /// What only the user can say, never a file that whoever works in a sandbox can write: which code runs on
-/// the host and below the guest, and that the user agrees.
-pub(crate) const USERS_OWN: [&str; 4] = ["msb.archive", "qemu.kernel", "upgrade.source", "yes"];
+/// the host and below the guest, whom all connections are shown to, and that the user agrees.
+pub(crate) const USERS_OWN: [&str; 6] =
+    ["msb.archive", "network.no-proxy", "network.proxy", "qemu.kernel", "upgrade.source", "yes"];
 
 /// Applies a document to the settings of the layers below it. Returns the keys that it sets. Keys in
 /// `barred` are refused.

@@ -10,6 +10,7 @@ use crate::home::{self, HomeFile};
 use crate::mounts::{self, Mount};
 use crate::network;
 use crate::origin::{Origin, Value};
+use crate::proxy::{self, ProxySetting};
 use crate::read::{self, Folders};
 use crate::show::Show;
 use crate::tree::Node;
@@ -156,6 +157,10 @@ settings! {
     network_egress_deny: Vec<String> = Vec::new(); "network.egress-deny", network::destinations, false, None;
     /// Resolvers to ask instead of the host's own.
     network_dns_servers: Vec<String> = Vec::new(); "network.dns-servers", network::resolvers, true, Some("--dns");
+    /// The proxy through which this host reaches the world.
+    network_proxy: ProxySetting = ProxySetting::Auto; "network.proxy", proxy::proxy, true, None;
+    /// What is reached without the proxy.
+    network_no_proxy: Vec<String> = Vec::new(); "network.no-proxy", proxy::no_proxy, true, None;
     /// Ports of the host that lead to ports of the guest.
     ports: Vec<String> = Vec::new(); "ports", network::ports, false, Some("--publish");
     /// What happens to a sandbox that nobody uses.

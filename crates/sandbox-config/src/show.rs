@@ -5,9 +5,11 @@ use sandbox_model::{AgentName, ByteSize, NetworkProfile, format_duration};
 use serde_json::Value as Json;
 
 use crate::base::ImageBase;
+use crate::proxy::ProxySetting;
 use crate::words::Word;
 
-/// How a setting is shown to people and to programs. What is shown can be written in a file again.
+/// How a setting is shown to people and to programs. What is shown can be written in a file again, but for a
+/// proxy's password.
 pub(crate) trait Show {
     fn show(&self) -> String;
 
@@ -90,7 +92,7 @@ macro_rules! show_by_display {
     )+};
 }
 
-show_by_display!(ByteSize, AgentName, NetworkProfile, ImageBase);
+show_by_display!(ByteSize, AgentName, NetworkProfile, ImageBase, ProxySetting);
 
 impl<T: Word> Show for T {
     fn show(&self) -> String {

@@ -1,8 +1,11 @@
+use std::fmt;
 use std::path::PathBuf;
+
+use sandbox_model::{Proxies, ProxyUrl};
 
 /// What the host's own clients are told: proxies and package sources. They reach the build as arguments,
 /// never the image's environment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientSettings {
     pub http_proxy: Option<String>,
     pub https_proxy: Option<String>,
@@ -15,6 +18,13 @@ pub struct ClientSettings {
     pub ca_bundle: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`: where the engine's short-lived files may go.
     pub runtime_dir: Option<PathBuf>,
+}
+
+/// A proxy may have a password.
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSettings").finish_non_exhaustive()
+    }
 }
 
 impl ClientSettings {
@@ -37,6 +47,19 @@ impl ClientSettings {
             runtime_dir: read(["XDG_RUNTIME_DIR", "XDG_RUNTIME_DIR"])
                 .map(PathBuf::from)
                 .filter(|path| path.is_absolute()),
+        }
+    }
+
+    /// With these proxies in the place of those that the environment names.
+    #[must_use]
+    pub fn with_proxies(self, proxies: Option<&Proxies>) -> Self {
+        let url = |proxy: &ProxyUrl| proxy.reveal().reveal().to_string();
+        let direct = proxies.map(|proxies| proxies.direct.to_string()).filter(|list| !list.is_empty());
+        Self {
+            http_proxy: proxies.map(|proxies| url(&proxies.plain)),
+            https_proxy: proxies.map(|proxies| url(&proxies.other)),
+            no_proxy: direct,
+            ..self
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use sandbox_agents::profile;
 use sandbox_image::{ClientSettings, EngineSetting, EngineSettings, EnsureInput, Events, RenderInput};
-use sandbox_model::{AgentRecipe, Digest};
+use sandbox_model::{AgentRecipe, Digest, Proxies};
 
 use crate::prune::SeenUnnamed;
 use crate::{BuildRequest, Context, Reporter, Result, Step};
@@ -50,8 +50,13 @@ pub struct EngineImages {
 }
 
 impl EngineImages {
+    /// What this host's clients are told, with the proxies that hold.
+    fn client(&self, request: &BuildRequest) -> ClientSettings {
+        self.client.clone().with_proxies(request.proxies.as_ref())
+    }
+
     fn render<'a>(
-        &'a self,
+        client: &'a ClientSettings,
         context: &Context<'_>,
         request: &'a BuildRequest,
         recipe: &'a AgentRecipe,
@@ -62,7 +67,7 @@ impl EngineImages {
             recipe,
             host_ca: request.image.host_ca,
             docker: request.image.docker,
-            client: &self.client,
+            client,
             uid: context.identity.uid,
             gid: context.identity.gid,
         }
@@ -72,11 +77,14 @@ impl EngineImages {
         &self,
         context: &Context<'_>,
         setting: EngineSetting,
+        proxies: Option<&Proxies>,
     ) -> Result<Box<dyn sandbox_image::Engine>> {
+        // The host's loopback is that of no container.
+        let here = proxies.is_some_and(|proxies| proxies.each().iter().any(|proxy| proxy.is_loopback()));
         let settings = EngineSettings {
             dir: context.layout.engine(),
             runtime_dir: self.client.runtime_dir.clone(),
-            docker_network: self.docker_network.clone(),
+            docker_network: self.docker_network.clone().or(here.then(|| "host".into())),
         };
         Ok(sandbox_image::find(setting, &settings)?)
     }
@@ -85,17 +93,18 @@ impl EngineImages {
 impl Images for EngineImages {
     fn content_id(&self, context: &Context<'_>, request: &BuildRequest) -> Result<String> {
         let recipe = recipe(request);
-        Ok(sandbox_image::render(&self.render(context, request, &recipe))?.dockerfile_id)
+        let client = self.client(request);
+        Ok(sandbox_image::render(&Self::render(&client, context, request, &recipe))?.dockerfile_id)
     }
 
     fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
-        let engine = self.engine(context, request.image.engine)?;
+        let engine = self.engine(context, request.image.engine, request.proxies.as_ref())?;
         context.reporter.verbose(&format!("the image engine is {}", engine.name()));
-        let recipe = recipe(request);
+        let (recipe, client) = (recipe(request), self.client(request));
         let input = EnsureInput {
             layout: &context.layout,
             checkout: &request.project.checkout,
-            render: self.render(context, request, &recipe),
+            render: Self::render(&client, context, request, &recipe),
             force: request.rebuild,
         };
         let mut progress = Progress { reporter: context.reporter, step: None };
@@ -105,12 +114,12 @@ impl Images for EngineImages {
     }
 
     fn archive(&self, context: &Context<'_>, request: &BuildRequest) -> Result<Box<dyn Read>> {
-        let engine = self.engine(context, request.image.engine)?;
+        let engine = self.engine(context, request.image.engine, None)?;
         Ok(Box::new(engine.save(request.reference().as_str())?))
     }
 
     fn unnamed(&self, context: &Context<'_>, engine: EngineSetting) -> Result<Vec<SeenUnnamed>> {
-        let managed = self.engine(context, engine)?.list_managed()?;
+        let managed = self.engine(context, engine, None)?.list_managed()?;
         let unnamed = managed.into_iter().filter(|image| image.names.is_empty());
         Ok(unnamed
             .map(|image| SeenUnnamed { id: image.id, created: image.created, size: image.size })
@@ -118,7 +127,7 @@ impl Images for EngineImages {
     }
 
     fn remove_unnamed(&self, context: &Context<'_>, engine: EngineSetting, id: &Digest) -> Result<bool> {
-        let engine = self.engine(context, engine)?;
+        let engine = self.engine(context, engine, None)?;
         if !engine.inspect(id.hex())?.is_some_and(|image| image.names.is_empty()) {
             return Ok(false);
         }
@@ -130,7 +139,8 @@ impl Images for EngineImages {
 /// The Dockerfile that an image would be built from. Contacts no engine.
 pub fn dockerfile(context: &Context<'_>, images: &EngineImages, request: &BuildRequest) -> Result<String> {
     let recipe = recipe(request);
-    Ok(sandbox_image::render(&images.render(context, request, &recipe))?.dockerfile)
+    let client = images.client(request);
+    Ok(sandbox_image::render(&EngineImages::render(&client, context, request, &recipe))?.dockerfile)
 }
 
 fn recipe(request: &BuildRequest) -> AgentRecipe {

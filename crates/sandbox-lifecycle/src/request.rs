@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sandbox_image::{BaseSetting, EngineSetting, HostCaSetting, ProjectSource};
 use sandbox_model::{
-    AgentName, ByteSize, CheckoutSlug, ExtraMount, ImageRef, NetworkPolicy, PortForward, RepoSlug, Resources,
-    SecretSpec, SecretValues,
+    AgentName, ByteSize, CheckoutSlug, ExtraMount, ImageRef, NetworkPolicy, PortForward, Proxies, RepoSlug,
+    Resources, SecretSpec, SecretValues,
 };
 
 use sandbox_state::AgentVersion;
@@ -103,6 +103,8 @@ pub struct BuildRequest {
     pub rebuild: bool,
     /// The agent's version; `None` is the newest at build time.
     pub agent_version: Option<AgentVersion>,
+    /// Through which proxies this host reaches the world.
+    pub proxies: Option<Proxies>,
 }
 
 impl BuildRequest {
@@ -124,6 +126,8 @@ pub struct UpRequest {
     pub settings: SandboxSettings,
     /// Of the settings' secrets; in no record.
     pub secret_values: SecretValues,
+    /// Through which proxies this host reaches the world; in no record.
+    pub proxies: Option<Proxies>,
     pub provision: ProvisionSettings,
     pub image: ImageSettings,
     /// Build the image anew, without layer caches.
@@ -149,6 +153,7 @@ impl UpRequest {
             image: self.image.clone(),
             rebuild: self.rebuild,
             agent_version: self.agent_version.clone(),
+            proxies: self.proxies.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod kept;
 mod names;
 mod network;
 mod port;
+mod proxy;
 mod recipe;
 mod secret;
 mod size;
@@ -28,6 +29,10 @@ pub use kept::{Keep, KeptSession, SessionEnd};
 pub use names::{ImageRef, InvalidName, SandboxName, VolumeName};
 pub use network::{NetworkPolicy, NetworkProfile, UnknownProfile};
 pub use port::{InvalidPort, PortForward};
+pub use proxy::{
+    InvalidNoProxy, InvalidProxy, InvalidVariable, NO_PROXY_FORMS, NoProxy, PROXY_FORMS, Proxies,
+    ProxyScheme, ProxyUrl,
+};
 pub use recipe::AgentRecipe;
 pub use secret::{
     CREDENTIAL_HEADERS, InvalidSecretHost, SECRET_HOST_FORMS, SecretHost, SecretSpec, SecretValue,

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
+use crate::proxy::holds_password;
+
 /// The header fields that carry credentials: where a stand-in is replaced unless the definition says more. A
 /// field that servers repeat in their answers (`Origin`, say) would bring the value back into the guest.
 pub const CREDENTIAL_HEADERS: [&str; 10] = [
@@ -196,8 +198,8 @@ pub type SecretValues = BTreeMap<String, SecretValue>;
 /// A shorter value is a word that many a variable has by chance.
 const TELLING: usize = 8;
 
-/// Which of the variables (name, value) hold one of the values, whole or as a part: what runs beside a guest is
-/// not to inherit them.
+/// Which of the variables (name, value) hold one of the values, whole or as a part, or a proxy's password: what
+/// runs beside a guest is not to inherit them.
 pub fn holding<'a>(
     values: &SecretValues,
     variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
@@ -209,7 +211,11 @@ pub fn holding<'a>(
             part || (!value.is_empty() && text == value)
         })
     };
-    variables.into_iter().filter(|(_, text)| holds(text)).map(|(name, _)| name).collect()
+    variables
+        .into_iter()
+        .filter(|(name, text)| holds(text) || holds_password(name, text))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[cfg(test)]

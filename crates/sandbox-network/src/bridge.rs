@@ -6,7 +6,7 @@ use std::time::Duration;
 use microsandbox_network::config::ResolvedNetworkConfig;
 use microsandbox_network::network::{NetworkInitError, SmoltcpNetwork};
 use microsandbox_types::DeploymentProfile;
-use sandbox_model::NetworkPolicy;
+use sandbox_model::{NetworkPolicy, Proxies};
 use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::framing::OversizedFrame;
 pub use crate::rights::RunAs;
 use crate::secrets::{self, BridgeSecrets, SecretError};
 use crate::watch::Watch;
-use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights};
+use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights, upstream};
 
 /// What a bridge is started with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct BridgeConfig {
     /// With them the bridge looks into TLS; without, it does not.
     #[serde(default)]
     pub secrets: Option<BridgeSecrets>,
+    /// Through which proxies this host reaches the world; none where it does so itself.
+    #[serde(default)]
+    pub proxies: Option<Proxies>,
     /// Whom to become before the guest is served; root becomes nobody if nothing is said. Only root can.
     pub run_as: Option<RunAs>,
     /// What goes to stderr beside denials: a filter of the `tracing` family. The default is `warn`.
@@ -50,6 +53,8 @@ pub enum BridgeError {
     Engine(#[from] NetworkInitError),
     #[error("the network engine's threads cannot be started: {0}")]
     Threads(#[source] std::io::Error),
+    #[error("the relay to the proxy cannot be started: {0}")]
+    Relay(#[source] std::io::Error),
     #[error("the socket to QEMU failed: {0}")]
     Socket(#[source] std::io::Error),
     #[error(transparent)]
@@ -75,8 +80,12 @@ pub fn bridge(
     if config.slot > MAX_SLOT {
         return Err(BridgeError::Slot(config.slot));
     }
-    let policy =
-        Arc::new(compile(&config.policy, GuestAddresses::of(config.slot), &floor::local_addresses())?);
+    let mut policy = compile(&config.policy, GuestAddresses::of(config.slot), &floor::local_addresses())?;
+    let proxies = config.proxies.clone().map(Arc::new);
+    if proxies.is_some() {
+        policy = policy.with_placeholders(upstream::PLACEHOLDERS);
+    }
+    let policy = Arc::new(policy);
     let told = EventLog::new(Box::new(std::io::stderr()), events);
     log::start(config.log.as_deref(), Arc::clone(&policy), told.clone());
     // Two providers are linked; with none chosen the engine panics at the first use of TLS. An error says
@@ -90,8 +99,13 @@ pub fn bridge(
     let mut engine = policy.engine_config();
     let authority =
         config.secrets.as_ref().map(|secrets| secrets::install(&mut engine, secrets)).transpose()?;
+    let relay = proxies
+        .as_ref()
+        .map(|proxies| upstream::start(proxies, &policy, told.clone(), &mut engine, threads.handle()))
+        .transpose()
+        .map_err(BridgeError::Relay)?;
     let mut network = SmoltcpNetwork::new(
-        ResolvedNetworkConfig::new(engine, None),
+        ResolvedNetworkConfig::new(engine, relay),
         config.slot,
         // The other profile forgets ports, resolvers and addresses.
         DeploymentProfile::SingleTenant,
@@ -101,7 +115,7 @@ pub fn bridge(
     network.start(threads.handle().clone());
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
-    let mut watch = Watch::new(policy, told);
+    let mut watch = Watch::new(policy, told, proxies);
     ready(&boot);
     let outcome = pump::pump(guest, &mut *backend, &mut watch);
     threads.shutdown_timeout(Duration::from_millis(200));

@@ -12,8 +12,9 @@
 //! that group also decides about the resolver. `*` is the public and the private class for the same reason as
 //! there is a floor.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use ipnetwork::IpNetwork;
 use microsandbox_network::config::{ConnectionLimit, DnsConfig, InterfaceOverrides, NetworkConfig};
 use microsandbox_network::dns::Nameserver;
 use microsandbox_network::policy::{self as engine, Action, Destination, DestinationGroup, Direction, Rule};
@@ -99,7 +100,7 @@ pub(crate) fn compile(
 /// `gateways` are the networks in which the guest's gateway addresses lie: the host.
 pub(crate) fn rules(
     policy: &NetworkPolicy,
-    gateways: [ipnetwork::IpNetwork; 2],
+    gateways: [IpNetwork; 2],
     local: &[IpAddr],
 ) -> Result<Vec<(Rule, Origin)>, PolicyError> {
     let denied = parsed(EgressList::Deny, &policy.egress_deny)?;
@@ -159,7 +160,7 @@ fn alone(rule: &Rule) -> engine::NetworkPolicy {
 }
 
 struct Rules {
-    gateways: [ipnetwork::IpNetwork; 2],
+    gateways: [IpNetwork; 2],
     rules: Vec<(Rule, Origin)>,
 }
 
@@ -222,6 +223,35 @@ impl Compiled {
         }
     }
 
+    /// Lets names resolve to placeholders, for a host behind a proxy. Reaching one takes a rule for its name or for
+    /// public addresses, as with any other address: a proxy carries no datagrams, so that this rule opens nothing.
+    pub fn with_placeholders(mut self, (address, prefix): (Ipv4Addr, u8)) -> Self {
+        if let Ok(net) = IpNetwork::new(address.into(), prefix) {
+            let rule = Rule {
+                direction: Direction::Egress,
+                destination: Destination::Cidr(net),
+                protocols: vec![engine::Protocol::Udp],
+                ports: Vec::new(),
+                action: Action::Allow,
+            };
+            self.alone.push(alone(&rule));
+            self.rules.push((rule, Origin::Names));
+        }
+        self
+    }
+
+    /// Whether an entry of the allowed ones names this very name, or what it is below.
+    pub fn lists_name(&self, name: &str) -> bool {
+        let Ok(domain) = name.parse::<engine::DomainName>() else { return false };
+        self.rules.iter().any(|(rule, origin)| match (&rule.destination, origin) {
+            (Destination::Domain(listed), Origin::Allowed(_)) => *listed == domain,
+            (Destination::DomainSuffix(_), Origin::Allowed(_)) => {
+                alone(rule).evaluate_dns_query(&domain, engine::Protocol::Udp, 53) == Action::Allow
+            }
+            _ => false,
+        })
+    }
+
     /// What the engine's own evaluation asks about the guest's surroundings.
     pub fn state(&self) -> SharedState {
         let state = SharedState::new(1);
@@ -273,10 +303,14 @@ impl Compiled {
         Decision { action: *action, rule, opens }
     }
 
+    /// Whether an address is the guest's gateway, behind which the host's loopback is.
+    pub fn is_host(&self, ip: IpAddr) -> bool {
+        self.addresses.gateways().iter().any(|gateway| gateway.ip() == ip)
+    }
+
     fn entry_for(&self, to: SocketAddr, name: Option<&str>) -> String {
         let ip = to.ip().to_canonical();
-        let gateways = self.addresses.gateways();
-        if ip.is_loopback() || ip.is_unspecified() || gateways.iter().any(|gateway| gateway.ip() == ip) {
+        if ip.is_loopback() || ip.is_unspecified() || self.is_host(ip) {
             return format!("host:{}", to.port());
         }
         name.map_or_else(|| to.to_string(), |name| format!("{name}:{}", to.port()))

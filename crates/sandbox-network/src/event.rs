@@ -28,6 +28,8 @@ pub struct Event {
 pub enum Verdict {
     Allowed,
     Denied,
+    /// Allowed, and the proxy on the way did not let it through.
+    Failed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -76,10 +76,11 @@ impl EventLog {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let inner = &mut *inner;
         let (subject, now) = (event.subject(), Instant::now());
-        if event.verdict == Verdict::Denied {
+        if event.verdict != Verdict::Allowed {
+            let verdict = if event.verdict == Verdict::Denied { "denied" } else { "failed" };
             let _ = match inner.lines.admit(&subject, now) {
                 Admission::Line => {
-                    writeln!(inner.to, "network: denied {subject}: {}", event.reason())
+                    writeln!(inner.to, "network: {verdict} {subject}: {}", event.reason())
                 }
                 Admission::LastWord => writeln!(inner.to, "network: denied more; not shown for a minute"),
                 Admission::Silent => Ok(()),

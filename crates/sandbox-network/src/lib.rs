@@ -26,6 +26,7 @@ mod pump;
 mod rights;
 mod secrets;
 mod tokens;
+mod upstream;
 mod wake;
 mod watch;
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use microsandbox_network::policy::{Action, Protocol};
 use microsandbox_network::shared::SharedState;
+use sandbox_model::Proxies;
 
 use crate::answers::{Found, answer};
 use crate::compile::Compiled;
@@ -30,10 +31,11 @@ pub(crate) struct Watch {
     lately: HashSet<(u8, SocketAddr)>,
     since: Instant,
     names: HashMap<IpAddr, String>,
+    proxies: Option<Arc<Proxies>>,
 }
 
 impl Watch {
-    pub fn new(policy: Arc<Compiled>, log: EventLog) -> Self {
+    pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>) -> Self {
         Self {
             state: policy.state(),
             policy,
@@ -41,6 +43,7 @@ impl Watch {
             lately: HashSet::new(),
             since: Instant::now(),
             names: HashMap::new(),
+            proxies,
         }
     }
 
@@ -57,8 +60,20 @@ impl Watch {
             return;
         }
         let name = self.names.get(&to.ip());
-        let decision = self.policy.decide(to, protocol, &self.state, name.map(String::as_str));
-        let verdict = if decision.action == Action::Allow { Verdict::Allowed } else { Verdict::Denied };
+        let mut decision = self.policy.decide(to, protocol, &self.state, name.map(String::as_str));
+        let allowed = decision.action == Action::Allow;
+        let verdict = match (allowed, self.way(protocol, to, name)) {
+            (false, _) => Verdict::Denied,
+            (true, Way::Direct) => Verdict::Allowed,
+            (true, Way::Proxy) => {
+                decision.rule.push_str(", through the proxy");
+                Verdict::Allowed
+            }
+            (true, Way::None) => {
+                decision.rule.push_str(", but the proxy carries no datagrams");
+                Verdict::Failed
+            }
+        };
         self.log.report(&Event {
             at: now(),
             verdict,
@@ -68,6 +83,19 @@ impl Watch {
             rule: decision.rule,
             opens: decision.opens,
         });
+    }
+
+    fn way(&self, protocol: Protocol, to: SocketAddr, name: Option<&String>) -> Way {
+        let Some(proxies) = &self.proxies else { return Way::Direct };
+        let udp = protocol == Protocol::Udp;
+        if self.policy.is_host(to.ip()) {
+            return Way::Direct;
+        }
+        match proxies.to(name.map(String::as_str), Some(to.ip()), to.port()) {
+            _ if udp => Way::None,
+            Some(_) => Way::Proxy,
+            None => Way::Direct,
+        }
     }
 
     /// A frame on its way out.
@@ -81,6 +109,13 @@ impl Watch {
         // What was refused before may be allowed under this name.
         self.lately.clear();
     }
+}
+
+/// How what is allowed leaves.
+enum Way {
+    Direct,
+    Proxy,
+    None,
 }
 
 /// Protocol, destination and the rest of a packet that is no later fragment.

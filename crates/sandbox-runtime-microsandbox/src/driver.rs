@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+    ByteSize, Digest, ExecSpec, ImageRef, Proxies, Resources, SandboxName, SandboxSpec, SecretValues, Status,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -227,6 +227,7 @@ impl Runtime for MsbRuntime {
             sessions: false,
             guest_root: true,
             workspace_quota: true,
+            proxy: false,
         }
     }
 
@@ -288,10 +289,10 @@ impl Runtime for MsbRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
-        self.start_with(name, &SecretValues::new())
+        self.start_with(name, &SecretValues::new(), None)
     }
 
-    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, _: Option<&Proxies>) -> Result<()> {
         let (paths, _) = self.existing(name)?;
         // Whoever starts it holds this lock until it is up.
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_model::{SandboxName, SandboxSpec, SecretValues, Status, holding};
+use sandbox_model::{Proxies, SandboxName, SandboxSpec, SecretValues, Status, holding};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::QemuLayout;
 use sandbox_wire::MachineRequest;
@@ -41,6 +41,7 @@ pub fn boot(
     files: &MachineFiles,
     record: SandboxRecord,
     values: &SecretValues,
+    proxies: Option<&Proxies>,
 ) -> Result<(), RuntimeError> {
     let name = record.spec.name.clone();
     let qemu = find_qemu()?;
@@ -68,6 +69,7 @@ pub fn boot(
         no_sleep,
         boot_deadline_secs: BOOT_DEADLINE.as_secs(),
         secrets,
+        proxies: proxies.cloned(),
     };
     match run_machine(options, files, &config, values)? {
         Some(StartReport::Ready { accel: used, notes, woken }) => {

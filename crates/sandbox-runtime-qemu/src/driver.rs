@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
+    SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -106,6 +106,7 @@ impl Runtime for QemuRuntime {
             sessions: true,
             guest_root: true,
             workspace_quota: true,
+            proxy: true,
         }
     }
 
@@ -159,10 +160,10 @@ impl Runtime for QemuRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
-        self.start_with(name, &SecretValues::new())
+        self.start_with(name, &SecretValues::new(), None)
     }
 
-    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, proxies: Option<&Proxies>) -> Result<()> {
         let (files, _) = self.existing(name)?;
         // Without the lock first: a machine that is up, or on its way, needs no change.
         match boot::status(&files)? {
@@ -176,7 +177,7 @@ impl Runtime for QemuRuntime {
             Status::Running => Ok(()),
             Status::Starting => boot::wait_until_running(name, &files),
             status if status.is_at_rest() => {
-                boot::boot(&self.layout, &self.options, &self.images, &files, record, values)
+                boot::boot(&self.layout, &self.options, &self.images, &files, record, values, proxies)
             }
             status => Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "start" }),
         }

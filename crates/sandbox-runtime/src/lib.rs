@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
+    SecretValues, SessionEnd, Status, TermSize,
 };
 
 pub use error::RuntimeError;
@@ -42,6 +42,8 @@ pub struct Capabilities {
     pub guest_root: bool,
     /// What the guest adds to `/workspace` is limited by the spec's quota.
     pub workspace_quota: bool,
+    /// What the guest may reach is reached through the host's proxy.
+    pub proxy: bool,
 }
 
 /// Receives a step's progress: bytes done, and the total where it is known.
@@ -192,10 +194,11 @@ pub trait Runtime: Send + Sync {
     /// A sandbox whose spec has secrets needs their values: see [`Runtime::start_with`].
     fn start(&self, name: &SandboxName) -> Result<()>;
 
-    /// [`Runtime::start`] with the values of the spec's secrets. The values stay in the memory of whoever puts
+    /// [`Runtime::start`] with the values of the spec's secrets, and through `proxies` where
+    /// [`Capabilities::proxy`]; they hold for this boot, in no record. The values stay in the memory of whoever puts
     /// them in: no record, argument, variable or file of the driver's holds one, and no guest does. Fails with
     /// [`RuntimeError::NoSecretValue`] where one is missing and there is something to start.
-    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()>;
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, proxies: Option<&Proxies>) -> Result<()>;
 
     /// Powers off gracefully, by force after `grace`. Harmless when at rest.
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome>;

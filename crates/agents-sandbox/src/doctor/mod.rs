@@ -8,6 +8,7 @@ mod engine;
 mod folders;
 mod kernel;
 mod programs;
+mod proxy;
 mod qemu;
 mod runtime;
 mod secrets;
@@ -57,7 +58,8 @@ impl Finding {
     }
 }
 
-/// Everything there is to look at. Starts no machine, changes nothing, asks no network.
+/// Everything there is to look at. Starts no machine, changes nothing, asks nobody on the network but whether the
+/// proxy is there.
 ///
 /// `project` is the one in the current folder, where there is one.
 pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) -> Vec<Finding> {
@@ -78,6 +80,7 @@ pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) 
     let folder = project.map(|project| project.config_dir.as_path());
     findings.extend(credentials::check(layout, settings, folder));
     findings.extend(secrets::check(layout, folder));
+    findings.extend(proxy::check(settings));
     findings
 }
 

@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Resources, SandboxName, SandboxSpec, SecretValues,
-    SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
+    SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -119,6 +119,7 @@ impl Runtime for Routed {
             sessions: all().all(|one| one.sessions),
             guest_root: all().all(|one| one.guest_root),
             workspace_quota: all().all(|one| one.workspace_quota),
+            proxy: all().all(|one| one.proxy),
         }
     }
 
@@ -185,15 +186,15 @@ impl Runtime for Routed {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
-        self.start_with(name, &SecretValues::new())
+        self.start_with(name, &SecretValues::new(), None)
     }
 
-    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, proxies: Option<&Proxies>) -> Result<()> {
         let (holder, chosen) = (self.of(name)?, self.chosen()?);
         if !Arc::ptr_eq(holder, chosen) && self.carry(name, holder, chosen)? {
-            return chosen.start_with(name, values);
+            return chosen.start_with(name, values, proxies);
         }
-        holder.start_with(name, values)
+        holder.start_with(name, values, proxies)
     }
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {

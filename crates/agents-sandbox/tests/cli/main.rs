@@ -21,6 +21,7 @@ mod notify;
 mod odd_folders;
 mod older;
 mod page;
+mod proxy;
 mod prune;
 mod questions;
 mod renamed;

@@ -136,6 +136,7 @@ impl House {
                 auto_stop_max_session_retries: 10,
             },
             secret_values: sandbox_model::SecretValues::new(),
+            proxies: None,
             provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,

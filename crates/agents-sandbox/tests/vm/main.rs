@@ -12,6 +12,10 @@ mod homes;
 mod image;
 mod person;
 mod place;
+#[path = "../../../sandbox-network/tests/bridge/proxies.rs"]
+#[allow(dead_code, reason = "the bridge's own cases use the other kinds")]
+mod proxies;
+mod proxy;
 #[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
 mod resolver;
 mod secrets;
@@ -29,7 +33,12 @@ const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
 fn main() -> ExitCode {
     if let Some(case) = std::env::var_os(CASE) {
         let case = case.to_string_lossy();
-        return match if case == secrets::CASE { secrets::inside() } else { contract::run(&case) } {
+        let outcome = match &*case {
+            secrets::CASE => secrets::inside(),
+            proxy::CASE => proxy::inside(),
+            case => contract::run(case),
+        };
+        return match outcome {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => {
                 eprintln!("{problem}");
@@ -52,6 +61,7 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
+    trials.push(Trial::test(proxy::CASE, || proxy::run().map_err(Failed::from)));
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in sleep::CASES {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));

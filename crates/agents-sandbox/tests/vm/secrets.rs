@@ -136,7 +136,7 @@ impl Case {
             Err(RuntimeError::NoSecretValue { secret, .. }) if secret == "API_KEY" => {}
             other => return Err(format!("without the value: {other:?}")),
         }
-        runtime.start_with(name, &self.values).map_err(text)?;
+        runtime.start_with(name, &self.values, None).map_err(text)?;
         let stand_in = self.guest(ExecUser::Dev, "echo $API_KEY; echo $API_KEY > ~/kept; sync")?;
         same("the guest's variable", &stand_in, "$MSB_API_KEY")?;
         let clock: f64 = self.guest(ExecUser::Dev, "date +%s.%N")?.parse().map_err(text)?;
@@ -154,7 +154,7 @@ impl Case {
             }
             self.look_at_files("asleep")?;
             // The guest goes on with the authority that it trusted before.
-            runtime.start_with(name, &self.values).map_err(text)?;
+            runtime.start_with(name, &self.values, None).map_err(text)?;
             self.requests("after a sleep")?;
         }
         runtime.stop(name, GRACE).map_err(text)?;
@@ -281,13 +281,13 @@ fn same(what: &str, found: &str, expected: &str) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} is not {expected:?}")) }
 }
 
-fn parent(pid: u32) -> Option<u32> {
+pub fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether the text is in what a process can write.
-fn in_memory(pid: u32, needle: &str) -> Outcome<bool> {
+pub fn in_memory(pid: u32, needle: &str) -> Outcome<bool> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(text)?;
     let mut memory = fs::File::open(format!("/proc/{pid}/mem")).map_err(text)?;
     for line in maps.lines().filter(|line| line.contains(" rw")) {
@@ -305,7 +305,7 @@ fn in_memory(pid: u32, needle: &str) -> Outcome<bool> {
 }
 
 /// Whether the text is in a file, whose holes are passed over.
-fn in_file(path: &Path, needle: &str) -> Outcome<bool> {
+pub fn in_file(path: &Path, needle: &str) -> Outcome<bool> {
     let mut file = fs::File::open(path).map_err(text)?;
     let mut at = 0;
     while let Ok(start) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sandbox_keeper::LeaseOutcome;
-use sandbox_model::{Digest, SandboxSpec, Status};
+use sandbox_model::{Digest, SandboxName, SandboxSpec, Status};
 use sandbox_runtime::SandboxInfo;
 use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record, write_record};
 
@@ -120,7 +120,8 @@ pub fn prepare(
         let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
         // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
         crash::point("the sandbox is not started yet");
-        context.runtime.start_with(&name, &request.secret_values)?;
+        tell_proxy(context, request, &name);
+        context.runtime.start_with(&name, &request.secret_values, request.proxies.as_ref())?;
         crash::point("the sandbox is started");
         step.finish(None);
         *booted = true;
@@ -138,6 +139,18 @@ pub fn prepare(
         LeaseOutcome::Leased(lease) => finish(context, request, &name, lease),
         LeaseOutcome::Draining(keeper) => Ok(Outcome::Stopping(keeper)),
         LeaseOutcome::NoKeeper => Ok(Outcome::Unsettled),
+    }
+}
+
+/// A runtime that knows no proxy reaches nothing where there is no other way out.
+fn tell_proxy(context: &Context<'_>, request: &UpRequest, name: &SandboxName) {
+    let Some(proxies) = &request.proxies else { return };
+    let can = context.runtime.capabilities_for(name).is_ok_and(|can| can.proxy);
+    if !can {
+        let runtime = context.runtime.name_for(name).unwrap_or_else(|_| context.runtime.name());
+        let text =
+            format!("{runtime} does not use the proxy {}: the sandbox connects directly", proxies.other);
+        context.reporter.info(&text);
     }
 }
 

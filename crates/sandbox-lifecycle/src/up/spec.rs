@@ -95,6 +95,7 @@ pub(crate) mod tests {
                 auto_stop_max_session_retries: 10,
             },
             secret_values: SecretValues::new(),
+            proxies: None,
             provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,

@@ -94,6 +94,7 @@ impl Lab {
                 auto_stop_max_session_retries: 10,
             },
             secret_values: sandbox_model::SecretValues::new(),
+            proxies: None,
             provision: ProvisionSettings::default(),
             image: ImageSettings::default(),
             rebuild: false,

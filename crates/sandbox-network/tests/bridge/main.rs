@@ -7,10 +7,12 @@ mod names;
 mod own;
 mod peer;
 mod process;
+mod proxies;
 mod resolver;
 mod secrets;
 mod servers;
 mod tls;
+mod upstream;
 mod world;
 
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +34,7 @@ fn config(profile: NetworkProfile, allow: &[&str], deny: &[&str]) -> BridgeConfi
         // Nobody answers there: a case that resolves names says who does.
         dns_servers: vec!["127.0.0.1:9".into()],
     };
-    BridgeConfig { policy, slot: 7, secrets: None, run_as: None, log: None }
+    BridgeConfig { policy, slot: 7, secrets: None, proxies: None, run_as: None, log: None }
 }
 
 fn resolved_by(port: u16, mut config: BridgeConfig) -> BridgeConfig {

@@ -28,17 +28,21 @@ impl World {
         Self { root_pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A server of HTTPS for these names, which answers each request with itself. Tells of each request.
-    pub fn https(&self, at: TcpListener, names: &[&str]) -> Receiver<String> {
+    /// What a server of TLS for these names is made with.
+    pub fn server(&self, names: &[&str]) -> ServerConfig {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
         let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
-        let config = ServerConfig::builder()
+        ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
-        let config = Arc::new(config);
+            .unwrap()
+    }
+
+    /// A server of HTTPS for these names, which answers each request with itself. Tells of each request.
+    pub fn https(&self, at: TcpListener, names: &[&str]) -> Receiver<String> {
+        let config = Arc::new(self.server(names));
         serve(at, move |socket| {
             let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             rustls::StreamOwned::new(tls, socket)

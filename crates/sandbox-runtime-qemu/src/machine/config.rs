@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use sandbox_model::SandboxSpec;
+use sandbox_model::{Proxies, SandboxSpec};
 use sandbox_network::BridgeSecrets;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct MachineConfig {
     pub no_sleep: Option<String>,
     /// What the network bridge puts in. It is in pipes and in memory alone.
     pub secrets: Option<BridgeSecrets>,
+    /// Through which proxies the network bridge reaches the world. They may have a password.
+    pub proxies: Option<Proxies>,
 }
 
 /// The one line a machine process writes on its standard output, for the starter that waits.

@@ -232,6 +232,7 @@ async fn start_network(
         // Guests never see each other: all of them may have the same addresses.
         slot: 0,
         secrets: config.secrets.clone(),
+        proxies: config.proxies.clone(),
         run_as: (as_root && owner.uid != 0).then_some(owner),
         log: None,
     };

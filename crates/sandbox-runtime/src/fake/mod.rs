@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+    ByteSize, Digest, ExecSpec, ImageRef, Proxies, Resources, SandboxName, SandboxSpec, SecretValues, Status,
 };
 
 use crate::{
@@ -104,6 +104,7 @@ impl Runtime for FakeRuntime {
             sessions: false,
             guest_root: false,
             workspace_quota: false,
+            proxy: true,
         }
     }
 
@@ -145,11 +146,11 @@ impl Runtime for FakeRuntime {
     }
 
     fn start(&self, name: &SandboxName) -> Result<()> {
-        self.start_with(name, &SecretValues::new())
+        self.start_with(name, &SecretValues::new(), None)
     }
 
     /// Nobody puts the values in: what a sandbox says goes nowhere.
-    fn start_with(&self, name: &SandboxName, values: &SecretValues) -> Result<()> {
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, _: Option<&Proxies>) -> Result<()> {
         self.machine(name).start(values)
     }
 

@@ -87,7 +87,7 @@ pub fn run(app: &App, args: &LogArgs) -> CommandResult {
 }
 
 fn wanted(event: &Event, args: &LogArgs) -> bool {
-    !args.denied || event.verdict == Verdict::Denied
+    !args.denied || event.verdict != Verdict::Allowed
 }
 
 fn table(events: &[Event]) -> Table {
@@ -104,6 +104,7 @@ fn row(event: &Event) -> [(String, Tone); 5] {
     let (verdict, tone) = match event.verdict {
         Verdict::Allowed => ("allowed", Tone::Good),
         Verdict::Denied => ("denied", Tone::Bad),
+        Verdict::Failed => ("failed", Tone::Bad),
     };
     let why = match &event.opens {
         Some(entry) => format!("{}; `network allow {entry}` opens it", event.rule),

@@ -1,0 +1,195 @@
+//! The proxy that the engine knows: SOCKS 5 on the loopback, for this process alone.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use microsandbox_network::policy::{Action, Protocol};
+use microsandbox_network::shared::ResolvedHostnameFamily;
+use sandbox_model::{Proxies, ProxyScheme, ProxyUrl};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::dial::{self, Stream, Wanted};
+use super::names::{Known, Names};
+use super::plain;
+use crate::compile::Compiled;
+use crate::event::{Event, EventKind, Verdict, now};
+use crate::event_log::EventLog;
+
+const VERSION: u8 = 5;
+const BY_PASSWORD: u8 = 2;
+const CONNECT: u8 = 1;
+/// A name is known to the policy for as long as a question to it takes.
+const BRIEFLY: Duration = Duration::from_secs(60);
+
+/// What the relay answers.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Open = 0,
+    Failed = 1,
+    Denied = 2,
+    NoCommand = 7,
+}
+
+pub(super) struct Relay {
+    pub proxies: Arc<Proxies>,
+    pub policy: Arc<Compiled>,
+    pub names: Arc<Names>,
+    pub log: EventLog,
+    pub user: String,
+    pub password: String,
+}
+
+pub(super) async fn serve(listener: TcpListener, relay: Arc<Relay>) {
+    loop {
+        // Out of descriptors: they come back when connections end.
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let relay = Arc::clone(&relay);
+        tokio::spawn(async move {
+            // The engine tells the guest of its end; why a connection could not be made is in the log.
+            let _ = relay.handle(socket).await;
+        });
+    }
+}
+
+impl Relay {
+    async fn handle(&self, mut engine: TcpStream) -> io::Result<()> {
+        let _ = engine.set_nodelay(true);
+        let Some(to) = self.asked(&mut engine).await? else { return Ok(()) };
+        match self.open(to).await {
+            Ok(Way::Stream(mut outside)) => {
+                answer(&mut engine, Answer::Open).await?;
+                copy_bidirectional(&mut engine, &mut outside).await.map(drop)
+            }
+            Ok(Way::Plain { proxy, to: host, name }) => {
+                // What the guest says first decides how the proxy is asked.
+                answer(&mut engine, Answer::Open).await?;
+                let outcome = plain::serve(&mut engine, &proxy, &host).await;
+                outcome.map_err(|problem| self.failed(name, to, &proxy, &problem))
+            }
+            Err(refusal) => answer(&mut engine, refusal).await,
+        }
+    }
+
+    /// The destination that the engine asks for, once it has proven who it is.
+    async fn asked(&self, engine: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+        let (version, count) = (engine.read_u8().await?, engine.read_u8().await?);
+        let mut methods = vec![0; count.into()];
+        engine.read_exact(&mut methods).await?;
+        if version != VERSION || !methods.contains(&BY_PASSWORD) {
+            engine.write_all(&[VERSION, 0xff]).await?;
+            return Ok(None);
+        }
+        engine.write_all(&[VERSION, BY_PASSWORD]).await?;
+        engine.read_u8().await?;
+        let (user, password) = (text(engine).await?, text(engine).await?);
+        let known = user == self.user.as_bytes() && password == self.password.as_bytes();
+        engine.write_all(&[1, u8::from(!known)]).await?;
+        if !known {
+            return Ok(None);
+        }
+        let mut request = [0; 4];
+        engine.read_exact(&mut request).await?;
+        let ip: IpAddr = match request[3] {
+            1 => Ipv4Addr::from(engine.read_u32().await?).into(),
+            4 => Ipv6Addr::from(engine.read_u128().await?).into(),
+            _ => return Ok(None),
+        };
+        let to = SocketAddr::new(ip.to_canonical(), engine.read_u16().await?);
+        if request[1] != CONNECT {
+            answer(engine, Answer::NoCommand).await?;
+            return Ok(None);
+        }
+        Ok(Some(to))
+    }
+
+    async fn open(&self, to: SocketAddr) -> Result<Way, Answer> {
+        let (name, address) = match self.names.at(to.ip()) {
+            // The guest may have asked for the name behind the engine's back, or long ago.
+            Known::Placeholder(name) => {
+                let name = name.filter(|name| self.allows(name, to)).ok_or(Answer::Denied)?;
+                (Some(name), None)
+            }
+            Known::Names(names) => (names.into_iter().find(|name| self.allows(name, to)), Some(to)),
+        };
+        let route = self.proxies.to(name.as_deref(), address.map(|address| address.ip()), to.port());
+        let Some(proxy) = route else {
+            // Without an address it is direct at this port alone, and this host does not know the name.
+            let address = address.ok_or(Answer::Failed)?;
+            return match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    let _ = stream.set_nodelay(true);
+                    Ok(Way::Stream(Box::new(stream)))
+                }
+                Err(_) => Err(Answer::Failed),
+            };
+        };
+        let wanted = Wanted { name: name.as_deref(), address, port: to.port() };
+        if to.port() == plain::PORT && matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https) {
+            let host = wanted.authority();
+            return Ok(Way::Plain { proxy: proxy.clone(), to: host, name });
+        }
+        match dial::tunnel(proxy, wanted).await {
+            Ok(stream) => Ok(Way::Stream(stream)),
+            Err(problem) => {
+                self.failed(name, to, proxy, &problem);
+                Err(Answer::Failed)
+            }
+        }
+    }
+
+    /// Whether the policy allows the destination under this very name: several names may have one address.
+    fn allows(&self, name: &str, to: SocketAddr) -> bool {
+        let state = self.policy.state();
+        let family = if to.is_ipv4() { ResolvedHostnameFamily::Ipv4 } else { ResolvedHostnameFamily::Ipv6 };
+        state.cache_resolved_hostname(name, family, [to.ip()], BRIEFLY);
+        let named = self.policy.decide_name(name).is_none_or(|decision| decision.action == Action::Allow);
+        named && self.policy.decide(to, Protocol::Tcp, &state, Some(name)).action == Action::Allow
+    }
+
+    fn failed(
+        &self,
+        name: Option<String>,
+        to: SocketAddr,
+        proxy: &ProxyUrl,
+        problem: &dial::DialError,
+    ) -> io::Error {
+        let rule = format!("the proxy {proxy} {problem}");
+        self.log.report(&Event {
+            at: now(),
+            verdict: Verdict::Failed,
+            kind: EventKind::Tcp,
+            name,
+            address: Some(to.to_string()),
+            rule: rule.clone(),
+            opens: None,
+        });
+        io::Error::other(rule)
+    }
+}
+
+/// How a connection goes on.
+enum Way {
+    Stream(Box<dyn Stream>),
+    /// Plain HTTP through an HTTP proxy, which many of them take only as such.
+    Plain {
+        proxy: ProxyUrl,
+        to: String,
+        name: Option<String>,
+    },
+}
+
+async fn text(engine: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; engine.read_u8().await?.into()];
+    engine.read_exact(&mut text).await?;
+    Ok(text)
+}
+
+async fn answer(engine: &mut TcpStream, answer: Answer) -> io::Result<()> {
+    engine.write_all(&[VERSION, answer as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await
+}
