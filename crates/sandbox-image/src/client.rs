@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use sandbox_model::{Proxies, ProxyUrl};
+use sandbox_model::{Proxies, ProxyUrl, SecretValue};
 
 /// What the host's own clients are told: proxies and package sources. They reach the build as arguments,
 /// never the image's environment.
@@ -63,25 +63,43 @@ impl ClientSettings {
         }
     }
 
-    /// The build's arguments. Every engine knows the six proxy names without an `ARG`.
-    pub(crate) fn build_args(&self) -> Vec<(String, String)> {
-        let pairs = [
+    const fn proxies(&self) -> [(&'static str, &Option<String>); 6] {
+        [
             ("http_proxy", &self.http_proxy),
             ("HTTP_PROXY", &self.http_proxy),
             ("https_proxy", &self.https_proxy),
             ("HTTPS_PROXY", &self.https_proxy),
             ("no_proxy", &self.no_proxy),
             ("NO_PROXY", &self.no_proxy),
+        ]
+    }
+
+    /// The variables of programs that are to use these proxies and no others.
+    pub fn proxy_environment(&self) -> Vec<(&'static str, Option<SecretValue>)> {
+        let value = |value: &Option<String>| value.clone().map(SecretValue::new);
+        self.proxies().into_iter().map(|(name, text)| (name, value(text))).collect()
+    }
+
+    /// The build's arguments. Every engine knows the six proxy names without an `ARG`.
+    pub(crate) fn build_args(&self) -> Vec<(String, String)> {
+        let proxies = self.proxies();
+        let others = [
             ("NPM_CONFIG_REGISTRY", &self.npm_registry),
             ("PIP_INDEX_URL", &self.pip_index_url),
             ("PIP_DEFAULT_TIMEOUT", &self.pip_timeout),
         ];
-        pairs.into_iter().filter_map(|(name, value)| Some((name.to_string(), value.clone()?))).collect()
+        proxies
+            .into_iter()
+            .chain(others)
+            .filter_map(|(name, value)| Some((name.to_string(), value.clone()?)))
+            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sandbox_model::NoProxy;
+
     use super::*;
 
     #[test]
@@ -96,5 +114,18 @@ mod tests {
         let names: Vec<String> = settings.build_args().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["https_proxy", "HTTPS_PROXY", "PIP_DEFAULT_TIMEOUT"]);
         assert_eq!(settings.runtime_dir, None);
+    }
+
+    #[test]
+    fn the_proxies_that_hold_replace_those_of_the_environment() {
+        let here = ClientSettings { no_proxy: Some("old".into()), ..ClientSettings::default() };
+        let proxies = Proxies::one("http://me:p%40ss@proxy:3128".parse().unwrap(), NoProxy::lenient(".corp"));
+        let args = here.clone().with_proxies(Some(&proxies)).build_args();
+        let arg = |name: &str| args.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        assert_eq!(arg("http_proxy"), Some("http://me:p%40ss@proxy:3128"));
+        assert_eq!((arg("HTTPS_PROXY"), arg("no_proxy")), (arg("http_proxy"), Some(".corp")));
+        let none = here.with_proxies(None);
+        assert_eq!(none.build_args(), []);
+        assert!(none.proxy_environment().iter().all(|(_, value)| value.is_none()));
     }
 }

@@ -77,14 +77,16 @@ impl EngineImages {
         &self,
         context: &Context<'_>,
         setting: EngineSetting,
-        proxies: Option<&Proxies>,
+        wish: Option<&BuildRequest>,
     ) -> Result<Box<dyn sandbox_image::Engine>> {
         // The host's loopback is that of no container.
-        let here = proxies.is_some_and(|proxies| proxies.each().iter().any(|proxy| proxy.is_loopback()));
+        let on_loopback = |proxies: &Proxies| proxies.each().iter().any(|proxy| proxy.is_loopback());
+        let here = wish.and_then(|wish| wish.proxies.as_ref()).is_some_and(on_loopback);
         let settings = EngineSettings {
             dir: context.layout.engine(),
             runtime_dir: self.client.runtime_dir.clone(),
             docker_network: self.docker_network.clone().or(here.then(|| "host".into())),
+            environment: wish.map(|wish| self.client(wish).proxy_environment()).unwrap_or_default(),
         };
         Ok(sandbox_image::find(setting, &settings)?)
     }
@@ -98,7 +100,7 @@ impl Images for EngineImages {
     }
 
     fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
-        let engine = self.engine(context, request.image.engine, request.proxies.as_ref())?;
+        let engine = self.engine(context, request.image.engine, Some(request))?;
         context.reporter.verbose(&format!("the image engine is {}", engine.name()));
         let (recipe, client) = (recipe(request), self.client(request));
         let input = EnsureInput {

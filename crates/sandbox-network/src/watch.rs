@@ -92,7 +92,7 @@ impl Watch {
             return Way::Direct;
         }
         match proxies.to(name.map(String::as_str), Some(to.ip()), to.port()) {
-            _ if udp => Way::None,
+            Some(_) if udp => Way::None,
             Some(_) => Way::Proxy,
             None => Way::Direct,
         }

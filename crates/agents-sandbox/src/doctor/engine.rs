@@ -23,7 +23,7 @@ pub fn check(settings: &Settings) -> Found {
     let engines = EngineSettings {
         dir: storage.path().into(),
         runtime_dir: ClientSettings::from_process().runtime_dir,
-        docker_network: None,
+        ..EngineSettings::default()
     };
     let wanted = settings.image_engine.value.to_string().parse().unwrap_or_default();
     match sandbox_image::find(wanted, &engines) {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use sandbox_model::{ByteSize, Digest};
+use sandbox_model::{ByteSize, Digest, SecretValue};
 
 use crate::{Events, Result};
 
@@ -87,6 +87,8 @@ pub struct EngineSettings {
     pub runtime_dir: Option<PathBuf>,
     /// docker's network for `RUN`, such as `host`; unset leaves it to docker.
     pub docker_network: Option<String>,
+    /// Variables of engines that fetch images themselves; `None` is not to have one.
+    pub environment: Vec<(&'static str, Option<SecretValue>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fs_err as fs;
+use sandbox_model::SecretValue;
 use sandbox_state::{Lock, LockMode, StateError, make_private_dir, write_private};
 use sha2::{Digest, Sha256};
 
@@ -22,6 +23,7 @@ pub(super) struct Storage {
     root: PathBuf,
     run_root: PathBuf,
     driver: String,
+    environment: Vec<(&'static str, Option<SecretValue>)>,
 }
 
 impl Storage {
@@ -43,8 +45,13 @@ impl Storage {
         };
         let mut problem = String::new();
         for driver in candidates {
-            let storage =
-                Self { dir: settings.dir.clone(), root: root.clone(), run_root: run_root.clone(), driver };
+            let storage = Self {
+                dir: settings.dir.clone(),
+                root: root.clone(),
+                run_root: run_root.clone(),
+                driver,
+                environment: settings.environment.clone(),
+            };
             let mut command = Command::new(program);
             storage.apply(&mut command);
             command.arg("info");
@@ -97,6 +104,12 @@ impl Storage {
         command.arg("--storage-driver").arg(&self.driver);
         // The user's own settings for the storage must not reach ours.
         command.env_remove("STORAGE_DRIVER").env_remove("STORAGE_OPTS");
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value.reveal()),
+                None => command.env_remove(name),
+            };
+        }
     }
 }
 

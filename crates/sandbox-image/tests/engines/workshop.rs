@@ -80,6 +80,7 @@ impl Workshop {
             runtime_dir: Some(home.join("run")),
             // The tests' own docker has no network of its own.
             docker_network: Some("host".into()),
+            environment: Vec::new(),
         };
         let engine = find(EngineSetting::Only(name), &settings).unwrap();
         Self {

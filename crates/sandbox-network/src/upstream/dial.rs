@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use sandbox_model::{ProxyScheme, ProxyUrl, SecretValue};
+use sandbox_model::{Proxies, ProxyScheme, ProxyUrl, SecretValue};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -82,29 +82,45 @@ impl Wanted<'_> {
     }
 }
 
-/// A stream to the proxy itself.
-pub(super) async fn reach(proxy: &ProxyUrl) -> Result<Box<dyn Stream>, DialError> {
-    let socket = TcpStream::connect((proxy.host.as_str(), proxy.port));
-    let socket =
-        timeout(TAKES, socket).await.map_err(|_| DialError::Silent)?.map_err(DialError::Unreachable)?;
-    let _ = socket.set_nodelay(true);
-    if proxy.scheme != ProxyScheme::Https {
-        return Ok(Box::new(socket));
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let name =
-        ServerName::try_from(proxy.host.clone()).map_err(|error| DialError::Tls(io::Error::other(error)))?;
-    let shaken = TlsConnector::from(Arc::new(config)).connect(name, socket);
-    let tls = timeout(TAKES, shaken).await.map_err(|_| DialError::Silent)?.map_err(DialError::Tls)?;
-    Ok(Box::new(tls))
+/// Connects to proxies.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    /// Whom this host trusts, where a proxy is inside of TLS.
+    tls: Option<TlsConnector>,
 }
 
-/// A tunnel through the proxy.
-pub(super) async fn tunnel(proxy: &ProxyUrl, to: Wanted<'_>) -> Result<Box<dyn Stream>, DialError> {
-    let stream = reach(proxy).await?;
-    timeout(ANSWERS, asked(stream, proxy, to)).await.map_err(|_| DialError::Silent)?
+impl Dialer {
+    pub fn new(proxies: &Proxies) -> Self {
+        let secure = proxies.each().iter().any(|proxy| proxy.scheme == ProxyScheme::Https);
+        let tls = secure.then(|| {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            TlsConnector::from(Arc::new(config))
+        });
+        Self { tls }
+    }
+
+    /// A stream to the proxy itself.
+    pub async fn reach(&self, proxy: &ProxyUrl) -> Result<Box<dyn Stream>, DialError> {
+        let socket = TcpStream::connect((proxy.host.as_str(), proxy.port));
+        let socket = timeout(TAKES, socket).await.map_err(|_| DialError::Silent)?;
+        let socket = socket.map_err(DialError::Unreachable)?;
+        let _ = socket.set_nodelay(true);
+        let Some(tls) = self.tls.as_ref().filter(|_| proxy.scheme == ProxyScheme::Https) else {
+            return Ok(Box::new(socket));
+        };
+        let name = ServerName::try_from(proxy.host.clone());
+        let name = name.map_err(|error| DialError::Tls(io::Error::other(error)))?;
+        let shaken = timeout(TAKES, tls.connect(name, socket)).await.map_err(|_| DialError::Silent)?;
+        Ok(Box::new(shaken.map_err(DialError::Tls)?))
+    }
+
+    /// A tunnel through the proxy.
+    pub async fn tunnel(&self, proxy: &ProxyUrl, to: Wanted<'_>) -> Result<Box<dyn Stream>, DialError> {
+        let stream = self.reach(proxy).await?;
+        timeout(ANSWERS, asked(stream, proxy, to)).await.map_err(|_| DialError::Silent)?
+    }
 }
 
 async fn asked(

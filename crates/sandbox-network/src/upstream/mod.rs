@@ -10,6 +10,7 @@
 //! process, which knows under which name the guest found an address, and what goes out directly. The policy has
 //! decided before the relay is asked.
 
+mod datagrams;
 mod dial;
 mod http;
 mod names;
@@ -27,6 +28,7 @@ use tokio::runtime::Handle;
 
 use crate::compile::Compiled;
 use crate::event_log::EventLog;
+use dial::Dialer;
 use names::Names;
 pub(crate) use names::PLACEHOLDERS;
 use relay::Relay;
@@ -52,6 +54,7 @@ pub(crate) fn start(
         policy: Arc::clone(policy),
         names: Arc::clone(&names),
         log,
+        dialer: Dialer::new(proxies),
         user: user.clone(),
         password: password.clone(),
     };

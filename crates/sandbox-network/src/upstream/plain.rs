@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::dial::{self, DialError, Stream, Wanted};
+use super::dial::{DialError, Dialer, Stream, Wanted};
 use super::http;
 
 /// The port that is plain HTTP's.
@@ -22,19 +22,24 @@ const MOST: usize = 64 << 10;
 /// Serves one connection of the guest. Each has one request: the proxy is told that it is the last, and says
 /// so to the client, which makes another connection for the next. Nothing that follows the request reaches the
 /// proxy: it would take it for another one, about which nobody asked the policy.
-pub(super) async fn serve(guest: &mut TcpStream, proxy: &ProxyUrl, host: &str) -> Result<(), DialError> {
+pub(super) async fn serve(
+    dialer: &Dialer,
+    guest: &mut TcpStream,
+    proxy: &ProxyUrl,
+    host: &str,
+) -> Result<(), DialError> {
     let first = first_words(guest).await.map_err(DialError::Broken)?;
     let Some(Request { words, body }) = rewritten(&first, proxy, host) else {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_matches(['[', ']']);
         let wanted = Wanted { name: Some(name), address: None, port: port.parse().unwrap_or(PORT) };
-        let mut outside = dial::tunnel(proxy, wanted).await?;
+        let mut outside = dialer.tunnel(proxy, wanted).await?;
         send(&mut outside, &first).await?;
         // How either side ends is not the proxy's failure.
         let _ = copy_bidirectional(guest, &mut outside).await;
         return Ok(());
     };
-    let mut outside = match dial::reach(proxy).await {
+    let mut outside = match dialer.reach(proxy).await {
         Ok(outside) => outside,
         Err(problem) => {
             let text = format!("the proxy of this host {problem}\n");

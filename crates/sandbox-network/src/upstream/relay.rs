@@ -11,7 +11,8 @@ use sandbox_model::{Proxies, ProxyScheme, ProxyUrl};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::dial::{self, Stream, Wanted};
+use super::datagrams::Association;
+use super::dial::{DialError, Dialer, Stream, Wanted};
 use super::names::{Known, Names};
 use super::plain;
 use crate::compile::Compiled;
@@ -21,6 +22,7 @@ use crate::event_log::EventLog;
 const VERSION: u8 = 5;
 const BY_PASSWORD: u8 = 2;
 const CONNECT: u8 = 1;
+const ASSOCIATE: u8 = 3;
 /// A name is known to the policy for as long as a question to it takes.
 const BRIEFLY: Duration = Duration::from_secs(60);
 
@@ -38,6 +40,7 @@ pub(super) struct Relay {
     pub policy: Arc<Compiled>,
     pub names: Arc<Names>,
     pub log: EventLog,
+    pub dialer: Dialer,
     pub user: String,
     pub password: String,
 }
@@ -60,7 +63,13 @@ pub(super) async fn serve(listener: TcpListener, relay: Arc<Relay>) {
 impl Relay {
     async fn handle(&self, mut engine: TcpStream) -> io::Result<()> {
         let _ = engine.set_nodelay(true);
-        let Some(to) = self.asked(&mut engine).await? else { return Ok(()) };
+        let Some((command, to)) = self.asked(&mut engine).await? else { return Ok(()) };
+        if command == ASSOCIATE {
+            let association = Association::new().await?;
+            let address = association.address()?;
+            answer_at(&mut engine, Answer::Open, address.port()).await?;
+            return association.serve(&mut engine, |to| self.is_direct(to)).await;
+        }
         match self.open(to).await {
             Ok(Way::Stream(mut outside)) => {
                 answer(&mut engine, Answer::Open).await?;
@@ -69,7 +78,7 @@ impl Relay {
             Ok(Way::Plain { proxy, to: host, name }) => {
                 // What the guest says first decides how the proxy is asked.
                 answer(&mut engine, Answer::Open).await?;
-                let outcome = plain::serve(&mut engine, &proxy, &host).await;
+                let outcome = plain::serve(&self.dialer, &mut engine, &proxy, &host).await;
                 outcome.map_err(|problem| self.failed(name, to, &proxy, &problem))
             }
             Err(refusal) => answer(&mut engine, refusal).await,
@@ -77,7 +86,7 @@ impl Relay {
     }
 
     /// The destination that the engine asks for, once it has proven who it is.
-    async fn asked(&self, engine: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    async fn asked(&self, engine: &mut TcpStream) -> io::Result<Option<(u8, SocketAddr)>> {
         let (version, count) = (engine.read_u8().await?, engine.read_u8().await?);
         let mut methods = vec![0; count.into()];
         engine.read_exact(&mut methods).await?;
@@ -101,11 +110,18 @@ impl Relay {
             _ => return Ok(None),
         };
         let to = SocketAddr::new(ip.to_canonical(), engine.read_u16().await?);
-        if request[1] != CONNECT {
+        if !matches!(request[1], CONNECT | ASSOCIATE) {
             answer(engine, Answer::NoCommand).await?;
             return Ok(None);
         }
-        Ok(Some(to))
+        Ok(Some((request[1], to)))
+    }
+
+    /// Whether what goes to an address takes no proxy, under a name that it has.
+    fn is_direct(&self, to: SocketAddr) -> bool {
+        let Known::Names(names) = self.names.at(to.ip()) else { return false };
+        let direct = |name: Option<&str>| self.proxies.to(name, Some(to.ip()), to.port()).is_none();
+        direct(None) || names.iter().any(|name| direct(Some(name)))
     }
 
     async fn open(&self, to: SocketAddr) -> Result<Way, Answer> {
@@ -134,7 +150,7 @@ impl Relay {
             let host = wanted.authority();
             return Ok(Way::Plain { proxy: proxy.clone(), to: host, name });
         }
-        match dial::tunnel(proxy, wanted).await {
+        match self.dialer.tunnel(proxy, wanted).await {
             Ok(stream) => Ok(Way::Stream(stream)),
             Err(problem) => {
                 self.failed(name, to, proxy, &problem);
@@ -157,7 +173,7 @@ impl Relay {
         name: Option<String>,
         to: SocketAddr,
         proxy: &ProxyUrl,
-        problem: &dial::DialError,
+        problem: &DialError,
     ) -> io::Error {
         let rule = format!("the proxy {proxy} {problem}");
         self.log.report(&Event {
@@ -191,5 +207,11 @@ async fn text(engine: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 async fn answer(engine: &mut TcpStream, answer: Answer) -> io::Result<()> {
-    engine.write_all(&[VERSION, answer as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await
+    answer_at(engine, answer, 0).await
+}
+
+/// With a port of this host's loopback.
+async fn answer_at(engine: &mut TcpStream, answer: Answer, port: u16) -> io::Result<()> {
+    let [high, low] = port.to_be_bytes();
+    engine.write_all(&[VERSION, answer as u8, 0, 1, 127, 0, 0, 1, high, low]).await
 }

@@ -1,9 +1,9 @@
 //! A network of the case's own, and another behind it: a world with servers at real addresses and the usual
 //! ports, none of which is the host itself.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, exit};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use nix::sched::{CloneFlags, unshare};
 
@@ -73,6 +73,20 @@ impl Outside {
         let (done, told) = channel();
         self.errands.send(Box::new(move || done.send(errand()).unwrap())).unwrap();
         told.recv().unwrap()
+    }
+
+    /// A server out there that sends every datagram back, and tells of it.
+    pub fn udp(&self, at: SocketAddr) -> Receiver<()> {
+        let socket = self.run(move || UdpSocket::bind(at).unwrap());
+        let (seen, told) = channel();
+        std::thread::spawn(move || {
+            let mut words = [0; 2048];
+            while let Ok((count, from)) = socket.recv_from(&mut words) {
+                let _ = socket.send_to(&words[..count], from);
+                let _ = seen.send(());
+            }
+        });
+        told
     }
 
     /// A socket out there; it may be served from anywhere.

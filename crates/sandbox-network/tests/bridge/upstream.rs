@@ -137,6 +137,12 @@ fn what_is_allowed_leaves_through_the_proxy_by_name_and_nothing_else_does() {
     assert_eq!(asked(&proxy), ["CONNECT 44.55.66.20:8080 HTTP/1.1"]);
     assert!(is_ok(&guest.tcp(at([44, 55, 66, 10], 8080), get("x").as_bytes())));
     assert_eq!((asked(&proxy).len(), direct.try_iter().count()), (0, 1));
+    let echo = outside.udp(at([44, 55, 66, 10], 8080));
+    assert_eq!(guest.udp(at([44, 55, 66, 10], 8080), b"ping").as_deref(), Some(&b"ping"[..]));
+    echo.recv().unwrap();
+    let echo = outside.udp(at([44, 55, 66, 20], 8080));
+    assert_eq!(guest.udp(at([44, 55, 66, 20], 8080), b"ping"), None, "a proxy carries no datagrams");
+    assert!(echo.try_recv().is_err());
 
     let events = bridge.events();
     let rule = |address: SocketAddr| {

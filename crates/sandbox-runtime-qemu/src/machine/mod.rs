@@ -68,7 +68,7 @@ pub fn run(dir: &Path) -> Result<(), RuntimeError> {
     let config: MachineConfig = serde_json::from_str(&text)
         .map_err(|error| RuntimeError::other(format!("machine configuration: {error}")))?;
     drop(text);
-    if config.secrets.is_some() {
+    if config.secrets.is_some() || config.proxies.is_some() {
         // In no core file, and read by no other process of this user.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(std::io::Error::from)?;
