@@ -100,10 +100,7 @@ fn what_is_allowed_leaves_through_the_proxy_by_name_and_nothing_else_does() {
     assert_eq!(asked(&proxy), ["CONNECT open.example.com:8080 HTTP/1.1"]);
     assert!(!plain.try_recv().unwrap().contains("Authorization"));
     // Plain HTTP, and what a guest would like to add to it.
-    let words = format!(
-        "{}GET http://closed.example.com/ HTTP/1.1\r\nHost: open.example.com\r\n\r\n",
-        get("open.example.com")
-    );
+    let words = format!("{}GET /second HTTP/1.1\r\nHost: open.example.com\r\n\r\n", get("open.example.com"));
     assert!(is_ok(&guest.tcp(at(open, 80), words.as_bytes())));
     assert_eq!(asked(&proxy), ["GET http://open.example.com/page HTTP/1.1"]);
     let seen: Vec<String> = plain.try_iter().collect();
@@ -111,6 +108,14 @@ fn what_is_allowed_leaves_through_the_proxy_by_name_and_nothing_else_does() {
         seen.len() == 1 && seen[0].starts_with("GET /page") && !seen[0].contains("Authorization"),
         "{seen:?}"
     );
+
+    let words = format!(
+        "{}GET http://closed.example.com/ HTTP/1.1\r\nHost: closed.example.com\r\n\r\n",
+        get("open.example.com")
+    );
+    let _ = guest.tcp(at(open, 80), words.as_bytes());
+    assert!(!asked(&proxy).iter().any(|line| line.contains("closed.example.com")));
+    let _ = plain.try_iter().count();
 
     // Denied stays denied: the proxy is not asked at all.
     assert_eq!(guest.resolve("closed.example.com"), NXDOMAIN);
