@@ -28,7 +28,7 @@ pub(super) async fn serve(
     proxy: &ProxyUrl,
     host: &str,
 ) -> Result<(), DialError> {
-    let first = first_words(guest).await.map_err(DialError::Broken)?;
+    let Some(first) = first_words(guest).await.map_err(DialError::Broken)? else { return Ok(()) };
     let Some(Request { words, body }) = rewritten(&first, proxy, host) else {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_matches(['[', ']']);
@@ -81,16 +81,17 @@ struct Request {
     body: u64,
 }
 
-/// A whole head of a request, or what came instead of one.
-async fn first_words(guest: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+/// A whole head of a request, or what came instead of one; `None` where the guest, or the policy that looked at
+/// its words, ended the connection before there was any.
+async fn first_words(guest: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut words = Vec::new();
     while words.len() < MOST && head_end(&words).is_none() && looks_like_http(&words) {
         let Ok(read) = timeout(SPEAKS, guest.read_buf(&mut words)).await else { break };
         if read? == 0 {
-            break;
+            return Ok((!words.is_empty()).then_some(words));
         }
     }
-    Ok(words)
+    Ok(Some(words))
 }
 
 fn head_end(words: &[u8]) -> Option<usize> {
