@@ -116,7 +116,7 @@ fn rewritten(words: &[u8], proxy: &ProxyUrl, host: &str) -> Option<Request> {
     }
     let authority = host.strip_suffix(":80").unwrap_or(host);
     let path = if path == "*" { "" } else { path };
-    let version = if request.version == Some(0) { 0 } else { 1 };
+    let version = request.version.unwrap_or(1);
     let mut head = Zeroizing::new(String::with_capacity(end + 512));
     write!(head, "{method} http://{authority}{path} HTTP/1.{version}\r\n").ok()?;
     http::authorize(proxy, &mut head);

@@ -24,7 +24,7 @@ const BY_PASSWORD: u8 = 2;
 const CONNECT: u8 = 1;
 const ASSOCIATE: u8 = 3;
 /// A name is known to the policy for as long as a question to it takes.
-const BRIEFLY: Duration = Duration::from_secs(60);
+const BRIEFLY: Duration = Duration::from_mins(1);
 
 /// What the relay answers.
 #[derive(Debug, Clone, Copy)]
