@@ -32,7 +32,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("network.egress-deny", "['10.0.0.1', '[::1]:80']", "10.0.0.0/99"),
     ("network.dns-servers", "'1.1.1.1, ::1'", "dns.example.com"),
     ("network.proxy", "socks5h://me:pw@proxy.corp:1080", "ftp://proxy.corp"),
-    ("network.no-proxy", "'.corp.example, 10.0.0.0/8, x:8443, *'", "<local>"),
+    ("network.no-proxy", "'.corp, 10.0.0.0/8, x:8443, *'", "<local>"),
     ("ports", "['8080:80', '127.0.0.1:5432:5432']", "8080:http"),
     ("auto-stop", "stop", "pause"),
     ("auto-stop-timeout", "1m", "0s"),

@@ -93,8 +93,9 @@ impl FromStr for Entry {
 
     fn from_str(text: &str) -> Result<Self, InvalidNoProxy> {
         let error = || InvalidNoProxy(text.into());
-        // `*.example.com` is how some write `.example.com`.
+        // `*.example.com` is how some write `.example.com`, and both mean what `example.com` means.
         let plain = text.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(text);
+        let plain = plain.strip_prefix('.').unwrap_or(plain);
         let Destination { target, port } = plain.parse().map_err(|_| error())?;
         match target {
             Target::Any if port.is_none() => Ok(Self::Any),
@@ -161,6 +162,9 @@ mod tests {
             (".example.com", "api.example.com", 443, true),
             (".example.com", "example.com", 443, true),
             ("*.example.com", "api.example.com", 443, true),
+            (".corp", "git.corp", 443, true),
+            ("corp", "git.corp", 443, true),
+            (".corp:80", "git.corp", 443, false),
             ("a.example b.example,c.example", "b.example", 1, true),
             ("a.example:8443", "a.example", 8443, true),
             ("a.example:8443", "a.example", 443, false),
