@@ -123,7 +123,7 @@ mod tests {
         let args = here.clone().with_proxies(Some(&proxies)).build_args();
         let arg = |name: &str| args.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         assert_eq!(arg("http_proxy"), Some("http://me:p%40ss@proxy:3128"));
-        assert_eq!((arg("HTTPS_PROXY"), arg("no_proxy")), (arg("http_proxy"), Some(".corp")));
+        assert_eq!((arg("HTTPS_PROXY"), arg("no_proxy")), (arg("http_proxy"), Some("corp")));
         let none = here.with_proxies(None);
         assert_eq!(none.build_args(), []);
         assert!(none.proxy_environment().iter().all(|(_, value)| value.is_none()));

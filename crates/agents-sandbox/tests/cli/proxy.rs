@@ -51,7 +51,7 @@ fn doctor_says_which_proxy_is_used_and_whether_it_answers() {
     let found = row(&[("HTTPS_PROXY", &url), ("NO_PROXY", ".corp.example")]).unwrap();
     assert_eq!(found["grade"], "good");
     let detail =
-        format!("http://me:***@127.0.0.1:{port} (of the environment); directly (NO_PROXY): .corp.example");
+        format!("http://me:***@127.0.0.1:{port} (of the environment); directly (NO_PROXY): corp.example");
     assert_eq!(found["detail"], detail);
     drop(listener);
     let found = row(&[("all_proxy", &url)]).unwrap();
