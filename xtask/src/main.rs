@@ -21,8 +21,9 @@ chores:
   bench wake [RUNS [COLD]]  time sleeping and waking with opencode, and the same booted (10 runs, 3)
   sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
-  lab [CASE…]        the runtime contract and the program on real microsandbox, inside emulated machines;
-                     or one of the machines alone: own, lent, program, agent";
+  lab [CASE…]        the program and the runtime contract on real microsandbox, inside an emulated machine:
+                     what every run of the tests has; `all`; named cases of the contract; or one machine alone:
+                     own, lent, program, agent";
 
 /// Each of these boots the machine, which takes half a minute emulated.
 const COLD_ROUNDS: usize = 3;

@@ -12,6 +12,9 @@ const ENGINE: &str = include_str!("engine.sh");
 const WORDS: &str = include_str!("words.sh");
 const PROGRAM: &str = include_str!("program.sh");
 const AGENT: &str = include_str!("agent.sh");
+const BEYOND: &str = include_str!("beyond.sh");
+const BEYOND_SERVER: &str = include_str!("beyond.py");
+const NETWORK: &str = include_str!("network.sh");
 const PROVIDER: &str = include_str!("../../../tests/fake-provider/fake_provider.py");
 const OVERHEAD: &str = include_str!("overhead.sh");
 /// Sparse: homes and root disks of all cases, one after the other.
@@ -70,6 +73,9 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         ("bin/words", WORDS),
         ("bin/program-cases", PROGRAM),
         ("bin/agent-cases", AGENT),
+        ("bin/beyond", BEYOND),
+        ("bin/beyond-server", BEYOND_SERVER),
+        ("bin/network-cases", NETWORK),
         ("bin/fake-provider", PROVIDER),
         ("bin/bench-overhead", OVERHEAD),
     ] {
