@@ -13,32 +13,32 @@ pub struct Built {
     pub program: PathBuf,
 }
 
-/// `profile` is `dev`, of which most is there already, or `release`, for what is timed.
-pub fn build(target: &Path, profile: &str) -> Outcome<Built> {
+/// The cases as they are built for development, of which most is there already; the program, where it is timed,
+/// as it is released.
+pub fn build(target: &Path, released: bool) -> Outcome<Built> {
+    // Not these two alone: with the features that the whole workspace agrees on, most of it is there already.
+    cargo(target, "building the cases and the program", &["--workspace", "--bins", "--examples"])?;
+    let debug = target.join("debug");
+    let mut built =
+        Built { contract: debug.join("examples/contract"), program: debug.join("agents-sandbox") };
+    if released {
+        cargo(target, "building the released program", &["--package", "agents-sandbox", "--release"])?;
+        built.program = target.join("release/agents-sandbox");
+    }
+    Ok(built)
+}
+
+fn cargo(target: &Path, what: &str, arguments: &[&str]) -> Outcome {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut build = Command::new(cargo);
-    build
-        // Not these two alone: with the features that the whole workspace agrees on, most of it is there already.
-        .args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--bins",
-            "--examples",
-            "--profile",
-            profile,
-            "--target-dir",
-        ])
-        .arg(target);
+    build.args(["build", "--quiet", "--target-dir"]).arg(target).args(arguments);
     // What cargo told this chore about itself would make crates that ask for it be built anew.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_of_a_running_package) {
             build.env_remove(name);
         }
     }
-    run("building the cases and the program", &mut build)?;
-    let dir = target.join(if profile == "dev" { "debug" } else { profile });
-    Ok(Built { contract: dir.join("examples/contract"), program: dir.join("agents-sandbox") })
+    run(what, &mut build).map(drop)
 }
 
 /// Variables that `cargo run` sets for what it runs.

@@ -95,17 +95,17 @@ fn machines(cases: &[String]) -> Vec<Machine> {
 
 /// `cargo xtask lab`: fails unless every case passed.
 pub fn run(cases: &[String]) -> Outcome {
-    boot(&machines(cases), "dev")
+    boot(&machines(cases), false)
 }
 
 /// `cargo xtask bench overhead`: what our program adds to plain `msb`, both as they are released: what a build
 /// for development adds is felt where everything is emulated twice.
 pub fn overhead() -> Outcome {
-    boot(&[Machine::new("bench", [OVERHEAD.into()])], "release")
+    boot(&[Machine::new("bench", [OVERHEAD.into()])], true)
 }
 
-/// Builds what is missing, with a profile of cargo's, and boots the machines side by side.
-fn boot(machines: &[Machine], profile: &str) -> Outcome {
+/// Builds what is missing, and boots the machines side by side.
+fn boot(machines: &[Machine], released: bool) -> Outcome {
     let own = std::env::current_exe().map_err(|error| text(&error))?;
     // This chore lies in <target>/<profile>/.
     let target = own.ancestors().nth(2).ok_or("no target folder")?;
@@ -115,7 +115,7 @@ fn boot(machines: &[Machine], profile: &str) -> Outcome {
     let lock = File::create(lab.join("lock")).map_err(|error| text(&error))?;
     lock.lock().map_err(|error| text(&error))?;
     let began = Instant::now();
-    let built = cases::build(target, profile)?;
+    let built = cases::build(target, released)?;
     let base = base::ensure(&lab)?;
     let image = image::ensure(&lab, &built.contract)?;
     let agent = machines.iter().flat_map(|machine| &machine.steps).any(|step| step == AGENT);

@@ -18,8 +18,9 @@ use sandbox_state::Layout;
 use super::choice::Outcome;
 use crate::report::{Console, Lines};
 
-/// A first boot takes a second or two, and ten times that where KVM is itself emulated.
-const FIRST_BOOT: Duration = Duration::from_mins(1);
+/// A first boot takes a second or two, and ten times that where KVM is itself emulated. One that fails ends by
+/// itself: only one that hangs needs a deadline, and a busy computer must not look like one.
+const FIRST_BOOT: Duration = Duration::from_mins(3);
 
 pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> QemuRuntime {
     let lines = console.notices();
