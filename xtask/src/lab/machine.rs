@@ -38,22 +38,19 @@ pub fn run(lab: &Path, name: &str, base: &Base, inputs: &Path, closing: usize) -
     let drive = |path: &Path, more: &str| format!("file={},if=virtio,format=raw{more}", path.display());
     println!("==> machine `{name}`: QEMU with an emulated processor");
     let mut qemu = Command::new("qemu-system-x86_64");
-    let accel = std::env::var("LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=single".into());
-    let more = std::env::var("LAB_APPEND").unwrap_or_default();
-    if let Ok(icount) = std::env::var("LAB_ICOUNT") {
-        qemu.args(["-icount", &icount, "-rtc", "clock=vm"]);
-    }
-    let append = format!("console=ttyS0 quiet root=/dev/vda rw init=/lab-init panic=-1 {more}");
     // One processor, one thread: where two translate code that a third rewrites, as kernels do with their own
     // while they run, QEMU before 8.0 may keep the old bytes, and a kernel of the lab or of a sandbox dies.
-    qemu.args(["-M", "q35", "-cpu", "max,+svm", "-accel", &accel, "-m", MEMORY_MIB])
+    qemu.args(["-M", "q35", "-cpu", "max,+svm", "-accel", "tcg,thread=single", "-m", MEMORY_MIB])
+        // Its clock counts instructions, four nanoseconds each: on a busy computer it goes slowly, and every
+        // deadline in there is one for the machine's own progress.
+        .args(["-icount", "shift=2,sleep=on", "-rtc", "clock=vm"])
         .args(["-smp", "1", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"])
         .arg("-kernel")
         .arg(&base.kernel)
         .arg("-initrd")
         .arg(&base.initrd)
         .args(["-drive", &drive(&base.disk, ",snapshot=on"), "-drive", &drive(inputs, ",cache=unsafe")])
-        .args(["-append", &append])
+        .args(["-append", "console=ttyS0 quiet root=/dev/vda rw init=/lab-init panic=-1"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     let mut child = qemu.spawn().map_err(|error| format!("qemu-system-x86_64: {error}"))?;
