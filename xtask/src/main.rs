@@ -22,8 +22,8 @@ chores:
   sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
   lab [CASE…]        the program and the runtime contract on real microsandbox, inside an emulated machine:
-                     what every run of the tests has; `all`; named cases of the contract; or one machine alone:
-                     own, lent, program, agent";
+                     the short run; `all`; named cases of the contract; or one machine alone:
+                     own, lent, program, network, agent";
 
 /// Each of these boots the machine, which takes half a minute emulated.
 const COLD_ROUNDS: usize = 3;

@@ -1,5 +1,10 @@
 #!/bin/bash
-# What the sandbox reaches, and what becomes of its secret. `beyond` has made the world around it.
+# What a sandbox on microsandbox reaches, and what becomes of its secret.
+. /in/bin/words
+export AGENTS_SANDBOX_RUNTIME=microsandbox AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=1h
+mkdir -p "$HOME/shop"
+cd "$HOME/shop" || exit 1
+. /in/bin/beyond
 
 begin what_is_allowed_passes_and_the_rest_stays_shut
 page host.agents-sandbox.internal "$open"
@@ -32,3 +37,4 @@ must "files have the value: $(in_files "$LAB_KEY")" test -z "$(in_files "$LAB_KE
 end
 program stop -f
 kill "$outside" "$loopback"
+verdict

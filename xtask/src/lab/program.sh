@@ -69,7 +69,6 @@ program list --format json
 must "it is still there" test "$said" = "[]"
 end
 
-. /in/bin/beyond
 runtimes() { # the processes of microsandbox
   for exe in /proc/[0-9]*/exe; do
     case "$(readlink "$exe")" in */bin/msb) basename "$(dirname "$exe")" ;; esac
@@ -87,7 +86,7 @@ for process in $(runtimes); do kill -9 "$process"; done
 program exec -- echo up
 must "exit code $code" test "$code" = 0
 must "the command did not run" says up
+program stop -f
 end
 
-. /in/bin/network-cases
 verdict
