@@ -80,7 +80,8 @@ impl Machine {
     }
 }
 
-/// The short run; or all but the agent's case and those of networks, which have not been seen to pass yet; or one machine by name; or the named
+/// The short run; or all but the agent's case and those of networks, which have not been seen to pass yet; or
+/// one machine by name; or the named
 /// cases of the contract.
 fn machines(cases: &[String]) -> Vec<Machine> {
     match cases.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -143,7 +144,7 @@ fn boot(machines: &[Machine], released: bool) -> Outcome {
         verdict.passed,
         verdict.failed,
         prepared.as_secs_f64(),
-        (began.elapsed() - prepared).as_secs_f64()
+        began.elapsed().saturating_sub(prepared).as_secs_f64()
     );
     println!("{line}");
     std::fs::write(lab.join("verdict.txt"), line + "\n").map_err(|error| text(&error))?;
