@@ -16,6 +16,7 @@ mod project;
 mod report;
 mod secrets;
 mod settings;
+mod ssh;
 mod terminal;
 mod upgrade;
 mod wiring;

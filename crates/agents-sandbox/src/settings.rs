@@ -23,6 +23,7 @@ use crate::error::CommandError;
 use crate::limits;
 use crate::project;
 use crate::secrets;
+use crate::ssh::Ssh;
 
 /// The project in the current folder, and the settings that hold there.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ impl Meant {
 
     pub fn up_request(
         &self,
+        app: &App,
         args: &PrepareArgs,
         verb: &'static str,
         reviewed: &Reviewed,
@@ -95,7 +97,7 @@ impl Meant {
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox(reviewed, secrets.specs)?,
+            settings: self.sandbox(app, reviewed, secrets.specs)?,
             secret_values: secrets.values,
             proxies: build.proxies,
             provision: self.provision(),
@@ -145,6 +147,7 @@ impl Meant {
 
     fn sandbox(
         &self,
+        app: &App,
         reviewed: &Reviewed,
         secrets: Vec<SecretSpec>,
     ) -> Result<SandboxSettings, CommandError> {
@@ -153,6 +156,9 @@ impl Meant {
             0 => available_parallelism().map_or(1, NonZero::get),
             count => usize::from(count),
         };
+        let mut env = reviewed.env().clone();
+        let ssh = Ssh::resolve(app, settings, &self.project.root, &env)?;
+        env.extend(ssh.env);
         Ok(SandboxSettings {
             resources: Resources {
                 cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
@@ -165,7 +171,8 @@ impl Meant {
             mounts: mounts(settings)?,
             ports: settings.port_forwards(),
             secrets,
-            env: reviewed.env().clone(),
+            env,
+            ssh_agent: ssh.offer,
             sleep: settings.auto_stop.value == AutoStop::Sleep,
             auto_stop_timeout: settings.auto_stop_timeout.value,
             auto_stop_on_active_sessions: settings.auto_stop_on_active_sessions.value,
@@ -174,16 +181,29 @@ impl Meant {
     }
 }
 
-/// The folders as they are now: a link in a source is followed once, here.
+/// More than this is a mistake.
+const MOST_MOUNTS: usize = 16;
+
+/// The folders and files as they are now: a link in a source is followed once, here.
 fn mounts(settings: &Settings) -> Result<Vec<ExtraMount>, CommandError> {
     let resolve = |(target, mount): (&String, &Value<Mount>)| {
         let source = mount.value.resolve().map_err(|error| {
             let source = mount.value.source.display();
             CommandError::new(format!("{source}, which is mounted at {target}, cannot be used: {error}"))
-                .hint(format!("it is asked for by {}; a mount is a folder that exists", mount.origin))
+                .hint(format!(
+                    "it is asked for by {}; a mount is a folder or a file that exists",
+                    mount.origin
+                ))
         })?;
         Ok(ExtraMount { target: target.clone(), source, readonly: mount.value.readonly })
     };
+    if settings.mounts.len() > MOST_MOUNTS {
+        let count = settings.mounts.len();
+        return Err(CommandError::new(format!(
+            "{count} mounts are too many: a sandbox has at most {MOST_MOUNTS}"
+        ))
+        .hint("mount a folder that holds several of them"));
+    }
     settings.mounts.iter().map(resolve).collect()
 }
 

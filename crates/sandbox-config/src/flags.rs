@@ -25,6 +25,7 @@ pub struct Flags {
     /// Like `dns`.
     pub publish: Vec<String>,
     pub docker: Option<bool>,
+    pub ssh_agent: Option<bool>,
     /// The old name of `docker`.
     pub dind: Option<bool>,
     /// `on`, `off`, `desktop`, `audio`, `bell` or `sound`.
@@ -55,6 +56,7 @@ impl Flags {
             ("upgrade.source", self.upgrade_source.clone()),
             (DIND, bool(self.dind)),
             ("docker", bool(self.docker)),
+            ("ssh.agent", bool(self.ssh_agent)),
         ]
         .into_iter()
         .filter_map(|(key, value)| Some((key, value?)))

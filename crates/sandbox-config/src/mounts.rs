@@ -12,7 +12,7 @@ use crate::read;
 use crate::settings::Source;
 use crate::tree::{Node, Tree};
 
-/// A folder of the host in the guest.
+/// A folder or a file of the host in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// Absolute, and as it was written: not yet resolved, and maybe not there.
@@ -21,10 +21,14 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The folder itself, with every link resolved. Fails when it is missing or is not a folder.
+    /// The folder or file itself, with every link resolved. Fails when it is missing, or is anything else.
     pub fn resolve(&self) -> io::Result<PathBuf> {
         let source = self.source.canonicalize()?;
-        if source.is_dir() { Ok(source) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
+        if source.is_dir() || source.is_file() {
+            Ok(source)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a folder nor a file"))
+        }
     }
 }
 
@@ -41,7 +45,8 @@ pub(crate) fn assign(
     source: &Source<'_>,
 ) -> Result<(), Refusal> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for entry in entries(node, "`mounts`", "a map from a path in the guest to a folder of the host")? {
+    for entry in entries(node, "`mounts`", "a map from a path in the guest to a folder or file of the host")?
+    {
         let refuse = |message: String| Refusal::new(entry.key_span.clone(), message);
         let target = target(&entry.key).map_err(|reason| refuse(format!("`{}` {reason}", entry.key)))?;
         if let Some(other) = seen.insert(target.clone(), entry.key.clone()) {
@@ -65,7 +70,7 @@ fn mount(node: &Node, source: &Source<'_>) -> Result<Mount, Refusal> {
     let Some(text) = path.scalar() else {
         return Err(Refusal::new(
             path.span.clone(),
-            format!("expected a folder of the host, found {}", path.kind()),
+            format!("expected a folder or file of the host, found {}", path.kind()),
         ));
     };
     if !text.starts_with(['/', '~']) {

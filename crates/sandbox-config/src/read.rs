@@ -163,6 +163,11 @@ pub(crate) fn items_of(node: &Node) -> Result<Vec<(String, Range<usize>)>, Refus
     }
 }
 
+/// A list of texts; empty ones are left out.
+pub fn texts(node: &Node, _: &Folders) -> Result<Vec<String>, Refusal> {
+    Ok(items_of(node)?.into_iter().map(|(text, _)| text).filter(|text| !text.is_empty()).collect())
+}
+
 /// A file or folder of the host; empty is none.
 pub fn path(node: &Node, folders: &Folders) -> Result<Option<PathBuf>, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "a path"))?;

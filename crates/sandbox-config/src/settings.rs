@@ -163,6 +163,12 @@ settings! {
     network_no_proxy: Vec<String> = Vec::new(); "network.no-proxy", proxy::no_proxy, true, None;
     /// Ports of the host that lead to ports of the guest.
     ports: Vec<String> = Vec::new(); "ports", network::ports, false, Some("--publish");
+    /// Let programs in the sandbox use the keys of the host's ssh-agent.
+    ssh_agent: bool = false; "ssh.agent", read::boolean, true, Some("--ssh-agent");
+    /// Which keys of the ssh-agent, by fingerprint or comment; empty is every key.
+    ssh_keys: Vec<String> = Vec::new(); "ssh.keys", read::texts, false, None;
+    /// Sign git commits in the sandbox as git on the host does, with the ssh-agent's key.
+    git_signing: bool = false; "git.signing", read::boolean, true, None;
     /// What happens to a sandbox that nobody uses.
     auto_stop: AutoStop = AutoStop::Sleep; "auto-stop", read::word, true, None;
     /// How long a sandbox stays up after its last client left.

@@ -69,14 +69,17 @@ fn widens(key: &str, settings: &Settings) -> bool {
         "ports" => !settings.ports.value.is_empty(),
         "network.dns-servers" => !settings.network_dns_servers.value.is_empty(),
         "docker" => settings.docker.value,
+        "ssh.agent" => settings.ssh_agent.value,
+        "git.signing" => settings.git_signing.value,
         "provision-host-config" => settings.provision_host_config.value,
         // The default; but the user may have said no.
         "provision-habits" => settings.provision_habits.value,
         // What the guest is made of.
         "image.base" => settings.image_base.value != ImageBase::Auto,
         "upgrade.mode" => matches!(settings.upgrade_mode.value, UpgradeMode::Auto | UpgradeMode::AutoExit),
-        // These decide over the sandboxes and homes of every project.
-        "auto-prune-age" | "manual-prune-age" | "memory-keep" => true,
+        // These decide over the sandboxes and homes of every project; another list of keys than the user's may name
+        // other keys, and an empty one is all of them.
+        "ssh.keys" | "auto-prune-age" | "manual-prune-age" | "memory-keep" => true,
         _ => key.starts_with("mounts.") || key.starts_with("home."),
     }
 }

@@ -36,6 +36,7 @@ pub async fn answer(config: BootConfig, guest: &Arc<Guest>) -> GuestReply {
         return GuestReply::Failed("this guest has been booted already".into());
     }
     let settings = Settings { env: config.env.clone(), user: config.user.clone() };
+    let ssh_agent = config.ssh_agent;
     let steps = Arc::new(Steps::default());
     let (machine, work_steps) = (Arc::clone(&guest.machine), Arc::clone(&steps));
     let work = session::blocking(move || machine.boot(&config, &work_steps));
@@ -44,6 +45,9 @@ pub async fn answer(config: BootConfig, guest: &Arc<Guest>) -> GuestReply {
         return GuestReply::Failed(format!("{}: not done after {secs} seconds", steps.current()));
     };
     if reply == GuestReply::Ok {
+        if ssh_agent && let Err(error) = guest.ssh_agent.listen(&settings.user) {
+            return GuestReply::Failed(format!("the socket of the ssh-agent: {error}"));
+        }
         guest.booted(settings);
     } else {
         say(format_args!("booting failed: {reply:?}"));
@@ -68,6 +72,7 @@ impl Machine for LiveMachine {
         for wanted in &config.mounts {
             mounts::requested(wanted, steps)?;
         }
+        mounts::clear_stage(&config.mounts, steps)?;
         engines::bind(&root::path_of(self.disk.get_or_init(|| disk)), steps)?;
         etc::write(config, steps)?;
         network::configure(config.network.as_ref(), steps)

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use futures::{AsyncReadExt, AsyncWriteExt};
 use sandbox_wire::{FrameError, GuestReply};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::framed::{FrameReader, send};
@@ -22,7 +22,9 @@ pub async fn answer(port: u16, frames: FrameReader) -> Result<(), FrameError> {
         }
     };
     send(&mut stream, &GuestReply::Ok).await?;
-    Ok(relay(connected, stream, early).await?)
+    connected.set_nodelay(true)?;
+    let (from_guest, to_guest) = connected.into_split();
+    Ok(relay(from_guest, to_guest, stream, early).await?)
 }
 
 async fn connect(port: u16) -> io::Result<TcpStream> {
@@ -41,9 +43,13 @@ fn reason(port: u16, error: &io::Error) -> String {
     }
 }
 
-async fn relay(mut connected: TcpStream, stream: SessionStream, early: Vec<u8>) -> io::Result<()> {
-    connected.set_nodelay(true)?;
-    let (mut from_guest, mut to_guest) = connected.split();
+/// Copies both ways between a connection in the guest and the host's stream; `early` came before.
+pub async fn relay(
+    mut from_guest: impl AsyncRead + Unpin,
+    mut to_guest: impl AsyncWrite + Unpin,
+    stream: SessionStream,
+    early: Vec<u8>,
+) -> io::Result<()> {
     let (mut from_host, mut to_host) = (stream.clone(), stream);
     let up = async {
         to_guest.write_all(&early).await?;

@@ -17,6 +17,7 @@ mod pump;
 mod spawn;
 mod terminal;
 
+pub(crate) use accounts::Account;
 pub(crate) use hangup::hang_up;
 pub(crate) use input::Input;
 pub(crate) use pump::Rest;

@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use crate::kept::Registry;
 use crate::machine::Machine;
+use crate::ssh_agent::Clients;
 
 /// What commands need to know of the sandbox they run in.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,8 @@ pub struct Guest {
     pub(crate) falls_asleep: Notify,
     /// Commands that outlive their clients.
     pub(crate) kept: Registry,
+    /// Those who want to speak with the user's ssh-agent.
+    pub(crate) ssh_agent: Arc<Clients>,
 }
 
 impl std::fmt::Debug for Guest {
@@ -48,6 +51,7 @@ impl Guest {
             asleep: Mutex::new(None),
             falls_asleep: Notify::new(),
             kept: Registry::default(),
+            ssh_agent: Arc::default(),
         }
     }
 

@@ -27,6 +27,7 @@ mod port;
 mod session;
 mod shutdown;
 mod sleep;
+mod ssh_agent;
 pub mod stdio;
 mod stream;
 mod sys;

@@ -7,7 +7,7 @@ use crate::console::say;
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
 use crate::stream::SessionStream;
-use crate::{boot, clock, dial, exec, kept, shutdown, sleep};
+use crate::{boot, clock, dial, exec, kept, shutdown, sleep, ssh_agent};
 
 /// One stream from its first frame to its end.
 pub async fn serve(stream: SessionStream, guest: Arc<Guest>) {
@@ -31,6 +31,7 @@ async fn answer(request: GuestRequest, frames: FrameReader, guest: &Arc<Guest>) 
         GuestRequest::Attach { session, size } => return kept::attach(session, size, frames, guest).await,
         GuestRequest::EndSession { session } => return kept::end(session, frames, guest).await,
         GuestRequest::Dial { port } => return dial::answer(port, frames).await,
+        GuestRequest::AcceptSshAgent => return ssh_agent::answer(frames, guest).await,
         GuestRequest::SetClock { unix_nanos } => clock::answer(unix_nanos, guest).await,
         GuestRequest::Sleep { token } => return sleep::answer(token, frames, guest).await,
         GuestRequest::Shutdown { grace_millis } => {

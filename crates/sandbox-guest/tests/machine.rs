@@ -19,6 +19,7 @@ fn boot() -> GuestRequest {
         network: None,
         env: vec![("FROM_BOOT".into(), "1".into())],
         user: common::me(),
+        ssh_agent: false,
     }))
 }
 

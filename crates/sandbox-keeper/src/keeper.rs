@@ -16,6 +16,7 @@ use crate::decide::sessions_hold;
 use crate::journal::Journal;
 use crate::mailbox::{Mailbox, Sending, mailbox};
 use crate::reason::seconds;
+use crate::ssh_agent::SshAgent;
 use crate::workers::{self, Letter, Look};
 use crate::{AgentView, Decision, Inputs, KeeperConfig, KeeperError, Note, Ready, Reason, decide};
 
@@ -104,6 +105,7 @@ struct Keeper {
     boot: Option<String>,
     /// Counts as a client of the runtime, so that its own idle stop stays below this one.
     hold: Box<dyn Send>,
+    ssh_agent: SshAgent,
     logged: Option<Result<Reason, Note>>,
 }
 
@@ -148,6 +150,7 @@ impl Keeper {
             looking: false,
             boot,
             hold,
+            ssh_agent: SshAgent::new(&files.ssh_agent_log),
             logged: None,
         }))
     }
@@ -346,6 +349,11 @@ impl Keeper {
                 }
                 self.journal.write(&format!("{} of process {} came", info.verb, info.pid));
                 self.keep_until = self.keep_until.max(keep_until(&info));
+                if let Some(offer) = &info.ssh_agent
+                    && let Err(error) = self.ssh_agent.take(offer, &self.runtime, &self.config.sandbox)
+                {
+                    self.journal.write(&format!("the ssh-agent is not served: {error}"));
+                }
                 connection.role = Role::Client(info);
                 self.ever_leased = true;
                 self.round += 1;

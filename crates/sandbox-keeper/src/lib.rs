@@ -25,6 +25,7 @@ mod keeper;
 mod mailbox;
 mod reason;
 mod spawn;
+mod ssh_agent;
 mod workers;
 
 pub use client::{Draining, Lease, LeaseOutcome, lease, lease_or_start, status};
@@ -34,5 +35,5 @@ pub use error::{ClientError, KeeperError};
 pub use keeper::{Ended, run};
 pub use reason::{Note, Reason};
 pub use sandbox_model::{Activity, ActivityError, NoSessions, Session, SessionKind};
-pub use sandbox_wire::{ClientInfo, KeeperStatus};
+pub use sandbox_wire::{ClientInfo, KeeperStatus, SshAgentOffer};
 pub use spawn::{Ready, leave_terminal, spawn};

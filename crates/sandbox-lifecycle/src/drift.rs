@@ -99,13 +99,17 @@ fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
     }
     add("mounts", Class::Recreate, false, mounts(have), mounts(want));
     let ports = |spec: &SandboxSpec| list(&spec.ports.iter().map(ToString::to_string).collect::<Vec<_>>());
-    add("ports", Class::Recreate, false, ports(have), ports(want));
+    // One port too many waits for the next start: others may use it.
+    let there = want.ports.iter().all(|port| have.ports.contains(port));
+    add("ports", if there { Class::Live } else { Class::Recreate }, false, ports(have), ports(want));
     let rest = |spec: &SandboxSpec| if spec.sleep { "sleep" } else { "stop" }.to_string();
     add("auto-stop", Class::Live, false, rest(have), rest(want));
     let (from, to) = variables(&have.env, &want.env);
     add("env", Class::Recreate, false, from, to);
     let (from, to) = secrets(&have.secrets, &want.secrets);
     add("secrets", Class::Recreate, false, from, to);
+    let agent = |spec: &SandboxSpec| if spec.ssh_agent { "the user's" } else { "none" }.to_string();
+    add("ssh-agent", Class::Recreate, false, agent(have), agent(want));
     let (before, after) = (have.resources, want.resources);
     add("cpus", Class::Live, false, before.cpus.to_string(), after.cpus.to_string());
     add("memory", Class::Live, false, before.memory.to_string(), after.memory.to_string());
@@ -208,6 +212,7 @@ mod tests {
             false,
             "egress-allow: nothing → a:1, b",
         );
+        one(|s| s.ssh_agent = true, Recreate, false, "ssh-agent: none → the user's");
         one(|s| s.resources.cpus = 3, Live, false, "cpus: 2 → 3");
         one(|s| s.resources.memory = ByteSize::gib(9), Live, false, "memory: 4G → 9G");
         one(

@@ -35,6 +35,8 @@ pub enum LifecycleError {
     /// Another program has it, or this computer has no such address.
     #[error("port {address} cannot be published: {problem}")]
     Port { address: SocketAddr, problem: String },
+    #[error("port {address} cannot be published: ports below {first} are root's on this computer")]
+    PrivilegedPort { address: SocketAddr, first: u16 },
     #[error("the home volume {path} cannot be made or used: {problem}")]
     HomeVolume { path: PathBuf, problem: String },
     #[error("the background process that watches sandbox `{name}` did not start: {problem}")]
@@ -48,6 +50,8 @@ pub enum LifecycleError {
     /// It sleeps, and would wake with a secret that is not given any more, or for other hosts.
     #[error("sandbox `{0}` sleeps with secrets that are not given any more, or are for other hosts by now")]
     SecretWithdrawn(SandboxName),
+    #[error("{runtime} cannot hand an ssh-agent to sandbox `{name}`")]
+    NoSshAgent { name: SandboxName, runtime: &'static str },
     #[error("the configuration of {agent} could not be copied into the sandbox: {problem}")]
     Provision { agent: AgentName, problem: String },
     #[error("the worktree `{name}` cannot be used: {problem}")]

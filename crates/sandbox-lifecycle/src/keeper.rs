@@ -52,6 +52,7 @@ fn client(context: &Context<'_>, request: &UpRequest) -> ClientInfo {
         verb: request.verb.into(),
         version: context.version.into(),
         keep_secs: request.keep.map(|keep| keep.as_secs()),
+        ssh_agent: request.settings.ssh_agent.clone(),
     }
 }
 

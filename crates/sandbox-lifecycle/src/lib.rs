@@ -83,11 +83,12 @@ pub use request::{
 pub use sandbox_agents::{
     Events, Notice, Occasion, Profile as AgentProfile, SessionWatch, Worktree, profile,
 };
-pub use sandbox_keeper::Lease;
+pub use sandbox_keeper::{Lease, SshAgentOffer};
 pub use serve::{Served, serve};
 pub use stage::Stage;
 pub use stop::{Ended, keeper_status, rest, stop};
 pub use target::Target;
+pub use up::live_ports::{change as change_ports, published as published_ports};
 pub use up::{Extent, Rehearsal, Up, rehearse, up};
 pub use versions::{
     AgentVersions, agent_versions, ask_newest, newest, newest_is_due, offer_newer, wanted_version,

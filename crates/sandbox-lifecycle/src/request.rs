@@ -9,6 +9,7 @@ use sandbox_model::{
     Resources, SecretSpec, SecretValues,
 };
 
+use sandbox_keeper::SshAgentOffer;
 use sandbox_state::AgentVersion;
 
 use crate::Target;
@@ -41,6 +42,8 @@ pub struct SandboxSettings {
     pub ports: Vec<PortForward>,
     /// By name.
     pub secrets: Vec<SecretSpec>,
+    /// The user's ssh-agent, where the sandbox may use it.
+    pub ssh_agent: Option<SshAgentOffer>,
     /// On top of the image's environment.
     pub env: BTreeMap<String, String>,
     /// A sandbox that nobody uses is put to sleep, where the runtime can.

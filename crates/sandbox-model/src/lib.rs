@@ -17,6 +17,7 @@ mod secret;
 mod size;
 mod slug;
 mod spec;
+mod ssh_agent;
 mod status;
 
 pub use activity::{Activity, ActivityError, NoSessions, Session, SessionKind};
@@ -41,6 +42,7 @@ pub use secret::{
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};
 pub use spec::{ExtraMount, HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};
+pub use ssh_agent::{AgentRules, GUEST_SSH_AGENT, ssh_agent_environment};
 pub use status::Status;
 
 /// Where the agent's home is inside every sandbox.

@@ -48,7 +48,7 @@ pub struct WorkspaceMount {
     pub guest_gid: u32,
 }
 
-/// A folder of the host in the guest, beside the checkout.
+/// A folder or a single file of the host in the guest, beside the checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraMount {
     /// Absolute, in the guest.
@@ -57,6 +57,18 @@ pub struct ExtraMount {
     pub source: PathBuf,
     /// The guest changes nothing in it; whoever has it writable writes as the checkout's owner does.
     pub readonly: bool,
+}
+
+impl SandboxSpec {
+    /// Takes published ports away and adds others, each once.
+    pub fn change_ports(&mut self, open: &[PortForward], close: &[PortForward]) {
+        self.ports.retain(|port| !close.contains(port));
+        for port in open {
+            if !self.ports.contains(port) {
+                self.ports.push(*port);
+            }
+        }
+    }
 }
 
 /// Everything a runtime needs to make one sandbox.
@@ -83,6 +95,9 @@ pub struct SandboxSpec {
     /// What stands in for values that the guest never has. By name.
     #[serde(default)]
     pub secrets: Vec<SecretSpec>,
+    /// Commands find the user's ssh-agent at [`crate::GUEST_SSH_AGENT`], as far as its rules go.
+    #[serde(default)]
+    pub ssh_agent: bool,
     pub labels: BTreeMap<String, String>,
     /// The net below the keeper: with no client for this long the runtime stops the sandbox itself.
     pub idle_timeout: Duration,

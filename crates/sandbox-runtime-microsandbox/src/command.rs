@@ -92,6 +92,9 @@ pub fn create(
     add("--mount-dir", format!("{}:{GUEST_PROGRAMS}:ro", mountable(guest_programs)?));
     add("--mount-disk", format!("{}:{GUEST_HOME}:format=raw,fstype=ext4", mountable(&spec.home.path)?));
     for mount in &spec.mounts {
+        if mount.source.is_file() {
+            return Err(RuntimeError::Unsupported("microsandbox mounts no single files, only folders"));
+        }
         let (source, target) = (mountable(&mount.source)?, mountable(Path::new(&mount.target))?);
         let options = if mount.readonly {
             "ro".to_string()
@@ -278,6 +281,7 @@ pub(crate) mod tests {
             },
             env: BTreeMap::from([("TOKEN".into(), "secret".into())]),
             network: NetworkPolicy { dns_servers: vec!["192.0.2.1:53".into()], ..NetworkPolicy::default() },
+            ssh_agent: false,
             labels: BTreeMap::from([("org.agents-sandbox.project".into(), "shop".into())]),
             mounts: Vec::new(),
             ports: Vec::new(),

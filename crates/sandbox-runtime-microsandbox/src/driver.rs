@@ -228,6 +228,10 @@ impl Runtime for MsbRuntime {
             guest_root: true,
             workspace_quota: true,
             proxy: false,
+            // Its command line publishes ports at the start alone.
+            live_ports: false,
+            // Not tried with it yet.
+            ssh_agent: false,
         }
     }
 

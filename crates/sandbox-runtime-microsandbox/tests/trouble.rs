@@ -109,6 +109,7 @@ impl Fixture {
             },
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
+            ssh_agent: false,
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),

@@ -13,7 +13,7 @@ use sandbox_wire::MachineRequest;
 use crate::error::from_state;
 use crate::files::MachineFiles;
 use crate::images::ImageStore;
-use crate::machine::{MachineConfig, StartReport, most_mounts, tail};
+use crate::machine::{MachineConfig, StartReport, tail};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
 use crate::{accel, client, initrd, room, secrets, version};
@@ -96,14 +96,10 @@ pub fn check_spec(spec: &SandboxSpec) -> Result<(), RuntimeError> {
             return Err(RuntimeError::BadRecord { path: path.clone(), problem });
         }
     }
-    if let Some(mount) = spec.mounts.iter().find(|mount| !mount.source.is_dir()) {
-        let problem = format!("the folder that is mounted at {} is not there", mount.target);
+    let usable = |source: &std::path::Path| source.is_dir() || source.is_file();
+    if let Some(mount) = spec.mounts.iter().find(|mount| !usable(&mount.source)) {
+        let problem = format!("what is mounted at {} is not there", mount.target);
         return Err(RuntimeError::BadRecord { path: mount.source.clone(), problem });
-    }
-    if spec.mounts.len() > most_mounts(sandbox_network::needs_card(&spec.network)) {
-        return Err(RuntimeError::Unsupported(
-            "a QEMU machine has room for two mounts beside the checkout, and for a third without a network",
-        ));
     }
     Ok(())
 }

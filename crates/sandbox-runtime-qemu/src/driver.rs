@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretValues, SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
+    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -107,6 +107,8 @@ impl Runtime for QemuRuntime {
             guest_root: true,
             workspace_quota: true,
             proxy: true,
+            live_ports: true,
+            ssh_agent: true,
         }
     }
 
@@ -295,6 +297,34 @@ impl Runtime for QemuRuntime {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "connect")?;
         exec::dial(name, socket, port)
+    }
+
+    fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
+        let files = self.files(name);
+        let _lock = Self::change_lock(&files)?;
+        let (files, mut record) = self.existing(name)?;
+        if boot::status(&files)?.is_at_rest() {
+            record.spec.change_ports(open, close);
+            return record.write(&files);
+        }
+        let request = MachineRequest::Ports { open: open.to_vec(), close: close.to_vec() };
+        match client::ask(&files, &request)? {
+            Asked::Answer(_, MachineReply::Ports) => {
+                record.spec.change_ports(open, close);
+                record.write(&files)
+            }
+            Asked::Answer(_, MachineReply::Refused { reason }) => Err(RuntimeError::other(reason)),
+            // A machine of an earlier version does not know the question.
+            Asked::Answer(..) | Asked::Gone => {
+                Err(RuntimeError::Unsupported("the ports of this sandbox change at its next start"))
+            }
+        }
+    }
+
+    fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {
+        let (files, _) = self.existing(name)?;
+        let socket = client::connect(name, &files, &MachineRequest::Guest, "serve its ssh-agent")?;
+        exec::accept_ssh_agent(name, socket)
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {

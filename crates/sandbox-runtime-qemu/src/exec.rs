@@ -198,6 +198,18 @@ pub fn dial(
     }
 }
 
+/// The next program of the guest that wants to speak with the user's ssh-agent.
+pub fn accept_ssh_agent(
+    name: &SandboxName,
+    mut socket: UnixStream,
+) -> Result<Box<dyn Connection>, RuntimeError> {
+    sandbox_wire::write_message(&mut socket, &GuestRequest::AcceptSshAgent).map_err(from_frame)?;
+    match sandbox_wire::read_message(&mut socket).map_err(|error| lost(name, error))? {
+        GuestReply::Ok => Ok(Box::new(Dialled(socket))),
+        GuestReply::Failed(problem) => Err(RuntimeError::other(problem)),
+    }
+}
+
 struct Dialled(UnixStream);
 
 impl Read for Dialled {

@@ -41,9 +41,9 @@ impl MachineFiles {
         self.dir.join("share.sock")
     }
 
-    /// Of the mount with this number.
-    pub fn mount_socket(&self, number: usize) -> PathBuf {
-        self.dir.join(crate::machine::mount_socket(number))
+    /// Of what is mounted beside the checkout.
+    pub fn mounts_socket(&self) -> PathBuf {
+        self.dir.join(crate::machine::MOUNTS_SOCKET)
     }
 
     pub fn machine_log(&self) -> PathBuf {

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretValues, SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
+    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 
 pub use error::RuntimeError;
@@ -44,6 +44,10 @@ pub struct Capabilities {
     pub workspace_quota: bool,
     /// What the guest may reach is reached through the host's proxy.
     pub proxy: bool,
+    /// [`Runtime::change_ports`] opens and closes published ports of a running sandbox.
+    pub live_ports: bool,
+    /// Programs in the guest can reach the user's ssh-agent: [`Runtime::accept_ssh_agent`].
+    pub ssh_agent: bool,
 }
 
 /// Receives a step's progress: bytes done, and the total where it is known.
@@ -276,6 +280,20 @@ pub trait Runtime: Send + Sync {
 
     /// Connects to a TCP port on the guest's loopback, where [`Capabilities::dial`].
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>>;
+
+    /// Closes published ports and opens others, at once where the sandbox runs, and in its record; all or none,
+    /// where [`Capabilities::live_ports`]. Connections through a port that closes go on. At rest this leaves saved
+    /// memory as it is. Legal in every status but draining; harmless to repeat.
+    fn change_ports(&self, _name: &SandboxName, _open: &[PortForward], _close: &[PortForward]) -> Result<()> {
+        Err(RuntimeError::Unsupported("the ports of a sandbox change at its next start"))
+    }
+
+    /// Waits for the next program in a running guest that connects to [`sandbox_model::GUEST_SSH_AGENT`], for a
+    /// sandbox whose spec has an ssh-agent and where [`Capabilities::ssh_agent`]. Blocks for as long as there is
+    /// none; an error when the boot ends.
+    fn accept_ssh_agent(&self, _name: &SandboxName) -> Result<Box<dyn Connection>> {
+        Err(RuntimeError::Unsupported("this runtime hands no ssh-agent to a sandbox"))
+    }
 
     /// Counts as a client until dropped, so that the runtime's own idle stop does not fire.
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>>;

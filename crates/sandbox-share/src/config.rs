@@ -1,5 +1,6 @@
 //! What the share server is told by whoever starts it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -24,4 +25,20 @@ pub struct ShareConfig {
     /// what the process may open.
     #[serde(default)]
     pub max_descriptors: Option<u64>,
+    /// Folders and files to serve side by side, under their numbers from 0, instead of `dir`, which is one of the
+    /// folders then. `quota_bytes` is for all of them together.
+    #[serde(default)]
+    pub several: Vec<SharePart>,
+}
+
+/// One of several folders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharePart {
+    /// The folder: absolute and resolved.
+    pub dir: PathBuf,
+    /// Serve only the file of this name in it, whichever that is at any time.
+    #[serde(default)]
+    pub file: Option<OsString>,
+    #[serde(default)]
+    pub readonly: bool,
 }

@@ -26,6 +26,8 @@ pub enum ShareError {
     TooFewDescriptors { limit: u64, least: u64 },
     #[error("cannot enter the sandbox around {}", dir.display())]
     Sandbox { dir: PathBuf, source: virtiofsd::sandbox::Error },
+    #[error("no more than {most} folders can be served side by side")]
+    TooManyFolders { most: usize },
     #[error("cannot try out the sandbox")]
     Probe(#[source] io::Error),
     #[error("cannot give up capabilities")]

@@ -27,6 +27,6 @@ mod process;
 mod quota;
 mod serve;
 
-pub use config::ShareConfig;
+pub use config::{ShareConfig, SharePart};
 pub use error::ShareError;
 pub use serve::serve;

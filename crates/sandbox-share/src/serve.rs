@@ -1,5 +1,9 @@
 //! The order of things, from a fresh process to the end of the virtual machine.
 
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +19,12 @@ use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 use crate::config::ShareConfig;
 use crate::descriptors::Descriptors;
 use crate::error::ShareError;
-use crate::filesystem::{BELIEF, ShareFs};
+use crate::filesystem::{BELIEF, MOST, Root, Roots, ShareFs};
 use crate::ids;
 use crate::policy::{AllowAll, Policy, ReadOnly};
 use crate::process::lifeline::Parent;
 use crate::process::owner::{self, Acting};
+use crate::process::trees;
 use crate::process::walls::{self, Inside};
 
 /// How long a virtual machine may take to connect after the server was started.
@@ -36,11 +41,12 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     let limit = limits::setup_rlimit_nofile(None).map_err(|reason| ShareError::DescriptorLimit { reason })?;
     let descriptors = Descriptors::divide(limit, config.max_descriptors)?;
     let acting = owner::become_owner(&config)?;
+    let trees = trees::open(&config)?;
     let Inside { mut sandbox, listener, mode } = walls::enter(&config, listener)?;
     walls::drop_capabilities()?;
     log::info!("serving {} as {}:{} in {mode:?} mode", config.dir.display(), acting.uid, acting.gid);
     parent.await_connection(&listener, CONNECT_WITHIN)?;
-    let inner = pass_through(&config, &mut sandbox, acting, descriptors.hard)?;
+    let inner = roots(&config, &mut sandbox, acting, descriptors.hard, trees)?;
     walls::filter_system_calls()?;
     parent.watch()?;
     let policy: Box<dyn Policy> = if config.readonly { Box::new(ReadOnly) } else { Box::new(AllowAll) };
@@ -48,17 +54,47 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     run(share, listener)
 }
 
-/// The pass-through file system over the checkout.
-fn pass_through(
+/// The checkout, or the folders that are served side by side: their `trees` are open.
+fn roots(
     config: &ShareConfig,
     sandbox: &mut Sandbox,
     acting: Acting,
     descriptors: u64,
+    trees: Vec<OwnedFd>,
+) -> Result<Roots, ShareError> {
+    let (proc_self, mounts) = (sandbox.get_proc_self_fd(), sandbox.get_mountinfo_fd());
+    if config.several.is_empty() {
+        let dir = sandbox.get_root_dir();
+        return pass_through(config, dir, (proc_self, mounts), acting, descriptors).map(Roots::from);
+    }
+    if config.several.len() > MOST {
+        return Err(ShareError::TooManyFolders { most: MOST });
+    }
+    let mut roots = Vec::new();
+    for (part, dir) in config.several.iter().zip(trees) {
+        let again =
+            |file: &Option<File>| file.as_ref().map(File::try_clone).transpose().map_err(ShareError::Probe);
+        let inside = (again(&proc_self)?, again(&mounts)?);
+        let fs = pass_through(config, ".".into(), inside, acting, descriptors)?;
+        let file = part.file.as_ref().map(|name| CString::new(name.as_bytes())).transpose();
+        let file = file.map_err(|_| ShareError::PathNotUtf8 { path: part.dir.clone() })?;
+        roots.push(Root { fs, dir, file, readonly: part.readonly });
+    }
+    Roots::several(roots).map_err(ShareError::Probe)
+}
+
+/// The pass-through file system over one folder; what it needs of `/proc` is open.
+fn pass_through(
+    config: &ShareConfig,
+    root_dir: String,
+    (proc_sfd_rawfd, proc_mountinfo_rawfd): (Option<File>, Option<File>),
+    acting: Acting,
+    descriptors: u64,
 ) -> Result<PassthroughFs, ShareError> {
     PassthroughFs::new(passthrough::Config {
-        root_dir: sandbox.get_root_dir(),
-        proc_sfd_rawfd: sandbox.get_proc_self_fd(),
-        proc_mountinfo_rawfd: sandbox.get_mountinfo_fd(),
+        root_dir,
+        proc_sfd_rawfd,
+        proc_mountinfo_rawfd,
         entry_timeout: BELIEF,
         attr_timeout: BELIEF,
         // File contents are checked again at every open: the host writes to the checkout too.

@@ -199,6 +199,7 @@ impl SandboxFiles {
             lock: self.dir.join("keeper.lock"),
             socket: self.dir.join("keeper.sock"),
             log: self.dir.join("keeper.log"),
+            ssh_agent_log: self.dir.join("ssh-agent.log"),
         }
     }
 }
@@ -210,6 +211,8 @@ pub struct KeeperFiles {
     pub lock: PathBuf,
     pub socket: PathBuf,
     pub log: PathBuf,
+    /// What the sandbox did with the user's ssh-agent.
+    pub ssh_agent_log: PathBuf,
 }
 
 /// The private microsandbox runtime: its home, and what we keep in it.

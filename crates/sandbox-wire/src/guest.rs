@@ -21,6 +21,9 @@ pub enum GuestRequest {
     EndSession { session: u32 },
     /// Connect to a TCP port on the guest's loopback. One [`GuestReply`]; after `Ok` the stream is raw.
     Dial { port: u16 },
+    /// Wait for a program that connects to [`sandbox_model::GUEST_SSH_AGENT`]. One [`GuestReply`] when there
+    /// is one; after `Ok` the stream is raw. Until then the host says nothing.
+    AcceptSshAgent,
     /// Set the clock, in nanoseconds since 1970. One [`GuestReply`].
     SetClock { unix_nanos: u64 },
     /// The machine is about to stand still, and its memory to be saved: bring everything to the disks, answer
@@ -103,7 +106,13 @@ pub struct BootConfig {
     pub env: Vec<(String, String)>,
     /// Name of the user that commands run as unless they ask for root.
     pub user: String,
+    /// Make the socket at [`sandbox_model::GUEST_SSH_AGENT`].
+    pub ssh_agent: bool,
 }
+
+/// Where everything that is mounted beside the checkout is for a moment, under its number; the guest program takes
+/// the whole of it away again once each is in its place.
+pub const STAGED_MOUNTS: &str = "/run/agents-sandbox-mounts";
 
 /// One mount below the new root. `source` and `fstype` are what `mount(2)` takes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

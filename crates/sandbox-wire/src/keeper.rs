@@ -1,3 +1,6 @@
+use std::path::PathBuf;
+
+use sandbox_model::AgentRules;
 use serde::{Deserialize, Serialize};
 
 /// Who holds a lease, for `list` and for messages.
@@ -11,6 +14,18 @@ pub struct ClientInfo {
     /// Hold the sandbox for at least so many seconds from now on, whoever leaves.
     #[serde(default)]
     pub keep_secs: Option<u64>,
+    /// Its user's ssh-agent, where the sandbox may use it.
+    #[serde(default)]
+    pub ssh_agent: Option<SshAgentOffer>,
+}
+
+/// A user's ssh-agent, for the programs of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SshAgentOffer {
+    /// `SSH_AUTH_SOCK` of the client; `None` where it has none.
+    pub socket: Option<PathBuf>,
+    pub rules: AgentRules,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

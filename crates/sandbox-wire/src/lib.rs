@@ -19,10 +19,10 @@ mod machine;
 pub use frame::{FrameError, MAX_FRAME, decode, encode, read_json, read_message, write_json, write_message};
 pub use guest::{
     ASLEEP, BootConfig, BootNetwork, ExecInput, ExecOutput, ExecRequest, GuestMount, GuestReply,
-    GuestRequest, GuestSessionEnd, GuestSessions, TOKEN, WakeCall,
+    GuestRequest, GuestSessionEnd, GuestSessions, STAGED_MOUNTS, TOKEN, WakeCall,
 };
-pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus};
+pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus, SshAgentOffer};
 pub use machine::{MachineReply, MachineRequest, MachineState};
 
 /// Raised whenever [`GuestRequest`] or anything inside it changes shape.
-pub const GUEST_PROTOCOL: u32 = 4;
+pub const GUEST_PROTOCOL: u32 = 5;

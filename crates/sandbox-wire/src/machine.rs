@@ -1,3 +1,4 @@
+use sandbox_model::PortForward;
 use serde::{Deserialize, Serialize};
 
 /// The first and only JSON frame a client sends to a machine process.
@@ -22,6 +23,8 @@ pub enum MachineRequest {
     },
     /// Power-off now.
     Kill,
+    /// Close ports of the host that lead into the guest, and open others, all or none.
+    Ports { open: Vec<PortForward>, close: Vec<PortForward> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,8 @@ pub enum MachineReply {
         boot_id: String,
     },
     State(MachineState),
+    /// The ports are as they were asked for.
+    Ports,
     /// The power is off; `forced` when the guest did not end within the grace.
     Stopped {
         forced: bool,

@@ -60,7 +60,7 @@ fn agent_parser() -> impl TypedValueParser<Value = AgentName> {
     PossibleValuesParser::new(AgentName::ALL.map(AgentName::as_str)).try_map(|name| name.parse::<AgentName>())
 }
 
-fn port_parser() -> impl TypedValueParser<Value = PortForward> {
+pub fn port_parser() -> impl TypedValueParser<Value = PortForward> {
     clap::builder::StringValueParser::new().try_map(|text| text.parse::<PortForward>())
 }
 
@@ -169,6 +169,10 @@ pub struct PrepareArgs {
 
     #[command(flatten)]
     pub network: NetworkArgs,
+
+    /// Let programs in the sandbox use the keys of your ssh-agent
+    #[arg(long, help_heading = "Network")]
+    pub ssh_agent: bool,
 }
 
 impl AgentArg {
@@ -212,6 +216,7 @@ impl PrepareArgs {
             dns: self.network.dns.clone(),
             publish: self.network.publish.iter().map(ToString::to_string).collect(),
             docker: typed(self.image.docker),
+            ssh_agent: typed(self.ssh_agent),
             dind: typed(self.image.dind),
             ..self.agent.flags()
         }

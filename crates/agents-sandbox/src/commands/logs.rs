@@ -15,13 +15,14 @@ use crate::exit::Exit;
 use crate::report::plain_lines;
 use crate::{project, settings};
 
-const LOGS: [&str; 3] = ["console", "machine", "keeper"];
+const LOGS: [&str; 4] = ["console", "machine", "keeper", "ssh-agent"];
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show the logs of a sandbox
 ///
 /// A sandbox has several: `console` is what the kernel and the first program in it wrote, `machine` is what
-/// makes the virtual machine, `keeper` is what watches over it and stops it.
+/// makes the virtual machine, `keeper` is what watches over it and stops it, `ssh-agent` is what the sandbox
+/// did with your ssh keys.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,7 @@ Examples:
   agents-sandbox logs console --follow       what its console says now
   agents-sandbox logs NAME keeper            why another sandbox was stopped")]
 pub struct LogsArgs {
-    /// Which log (console, machine, keeper), and whose [default: all of the project's]
+    /// Which log (console, machine, keeper, ssh-agent), and whose [default: all of the project's]
     #[arg(value_name = "NAME|LOG", num_args = 0..=2)]
     pub which: Vec<String>,
 
@@ -107,7 +108,7 @@ fn wanted(words: &[String]) -> Result<Wanted<'_>, CommandError> {
             wanted.name = Some(word.parse().map_err(|error| CommandError::usage(format!("{error}")))?);
         } else {
             return Err(CommandError::usage(format!("`{word}` is no log"))
-                .hint("the logs are console, machine and keeper"));
+                .hint("the logs are console, machine, keeper and ssh-agent"));
         }
     }
     Ok(wanted)

@@ -84,7 +84,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     refuse_without_server(args, profile)?;
     let wishes = notify::Wishes::of(&meant.settings, profile, |remark| app.console.warning(remark))?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let mut request = meant.up_request(&args.prepare, "run", &reviewed)?;
+    let mut request = meant.up_request(app, &args.prepare, "run", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args), extent);
     }

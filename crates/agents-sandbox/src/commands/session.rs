@@ -152,7 +152,7 @@ fn attach(app: &App, args: &AttachArgs) -> CommandResult {
     let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, prepare_args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
-    let request = meant.up_request(&prepare_args, "session", &reviewed)?;
+    let request = meant.up_request(app, &prepare_args, "session", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     let up = sandbox_lifecycle::up(&context, &request)?;

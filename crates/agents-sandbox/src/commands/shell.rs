@@ -39,7 +39,7 @@ pub struct ShellArgs {
 pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let mut request = meant.up_request(&args.prepare, "shell", &reviewed)?;
+    let mut request = meant.up_request(app, &args.prepare, "shell", &reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, "", extent);
     }

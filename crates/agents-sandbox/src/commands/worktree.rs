@@ -72,7 +72,7 @@ fn with_server(
     let args = PrepareArgs { agent: agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
-    let request = meant.up_request(&args, "worktree", &reviewed)?;
+    let request = meant.up_request(app, &args, "worktree", &reviewed)?;
     if sandbox_lifecycle::profile(request.agent).daemon.is_none() {
         return Err(LifecycleError::NoServer { agent: request.agent }.into());
     }

@@ -47,6 +47,10 @@ impl From<LifecycleError> for CommandError {
             }
             LifecycleError::Port { .. } => new
                 .hint("end what listens there, or take another: `agents-sandbox run -p HOST:GUEST`, or the setting `ports`"),
+            LifecycleError::PrivilegedPort { address, .. } => new.hint(format!(
+                "take a higher one: `agents-sandbox run -p 8{0:03}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={0}`",
+                address.port()
+            )),
             LifecycleError::HomeVolume { .. } => new.hint(DOCTOR),
             LifecycleError::Keeper { .. } => new.hint("`agents-sandbox logs keeper` shows what it wrote"),
             LifecycleError::Daemon { log, .. } => new
@@ -63,6 +67,8 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Provision { .. } => {
                 new.hint("`agents-sandbox shell --root` opens a shell in the sandbox")
             }
+            LifecycleError::NoSshAgent { .. } => new
+                .hint("start it without `ssh.agent` and `git.signing`, or with the runtime qemu: `runtime: qemu`"),
             LifecycleError::Snippet { .. } => new,
             LifecycleError::Worktree { .. } | LifecycleError::NoSuchWorktree(_) => {
                 new.hint("`agents-sandbox worktree list` shows those there are")

@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretValues, SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
+    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -120,6 +120,8 @@ impl Runtime for Routed {
             guest_root: all().all(|one| one.guest_root),
             workspace_quota: all().all(|one| one.workspace_quota),
             proxy: all().all(|one| one.proxy),
+            live_ports: all().all(|one| one.live_ports),
+            ssh_agent: all().all(|one| one.ssh_agent),
         }
     }
 
@@ -272,6 +274,14 @@ impl Runtime for Routed {
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
         self.of(name)?.dial(name, port)
+    }
+
+    fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
+        self.of(name)?.change_ports(name, open, close)
+    }
+
+    fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {
+        self.of(name)?.accept_ssh_agent(name)
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {

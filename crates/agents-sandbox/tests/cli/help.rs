@@ -48,6 +48,9 @@ const COMMANDS: &[&[&str]] = &[
     &["runtime", "status"],
     &["runtime", "install"],
     &["runtime", "remove"],
+    &["ports", "list"],
+    &["ports", "add"],
+    &["ports", "remove"],
     &["doctor"],
     &["upgrade"],
     &["tree"],
@@ -169,6 +172,7 @@ fn the_first_page() {
                                          commas, or repeated
       -p, --publish <[BIND:]HOST:GUEST>  Let a port of this machine lead to one of the sandbox; loopback
                                          unless BIND says otherwise. Repeatable
+          --ssh-agent                    Let programs in the sandbox use the keys of your ssh-agent
 
     Examples:
       agents-sandbox                             run the agent on the project in this folder
@@ -204,6 +208,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── --network <PROFILE>                        What the sandbox may reach; replaces the network settings of all files [default: none]
     ├── --dns <LIST>                               Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
     ├── -p, --publish <[BIND:]HOST:GUEST>          Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
+    ├── --ssh-agent                                Let programs in the sandbox use the keys of your ssh-agent
     ├── -w, --worktree <NAME[:BASE]>               Work in a git worktree inside the sandbox, made from BASE if it is new
     ├── --new                                      Begin another, also where one waits that nobody is attached to
     ├── -s, --serve-only                           Open the agent's server to this computer's other clients, and wait until Ctrl-D or Ctrl-C

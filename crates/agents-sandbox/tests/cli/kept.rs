@@ -126,5 +126,6 @@ fn a_port_that_another_program_has_is_found_before_anything_is_lost() {
     assert_ne!(memory(&environment), Value::Null);
     drop(other);
     let ran = environment.run(&words);
-    assert!(ran.code == Some(0) && ran.stderr.contains("is dropped"), "{ran}");
+    // Another port is no reason to lose it.
+    assert!(ran.code == Some(0) && !ran.stderr.contains("is dropped"), "{ran}");
 }

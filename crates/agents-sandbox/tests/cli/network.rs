@@ -97,3 +97,44 @@ fn the_agents_provider_is_open_until_someone_says_otherwise() {
     environment.write(USER, "network: {provider: [llm.corp.example]}\n");
     assert!(provider(&[]).ends_with("none, and llm.corp.example"));
 }
+
+#[test]
+fn ports_open_and_close_while_the_sandbox_runs() {
+    use std::net::TcpListener;
+    use std::process::Stdio;
+
+    let environment = TestEnvironment::new();
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (first, second) = (free(), free());
+    let (one, two) = (format!("{first}:80"), format!("{second}:81"));
+    let refused = environment.run(&["ports", "add", &one]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("there is no sandbox"), "{refused}");
+    let mut exec = environment.command(&["exec", "--", "cat"]);
+    let mut held = exec.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    while environment.run(&["list", "--names", "--running"]).success().is_empty() {
+        assert!(begin.elapsed().as_secs() < 60, "it does not run");
+    }
+    let listed = || environment.run(&["ports", "list"]).success();
+    environment.run(&["ports", "add", &one, &two]).success();
+    assert!(
+        listed().contains(&format!("127.0.0.1:{first}")) && listed().contains(&format!("[::1]:{second}"))
+    );
+    // Another client with settings of its own takes none of them away, and brings what is missing.
+    environment.run(&["exec", "true"]).success();
+    assert_eq!(listed().lines().count(), 5);
+    environment.run(&["ports", "remove", &first.to_string()]).success();
+    assert!(!listed().contains(&first.to_string()));
+    environment.write(USER, &format!("ports: ['{one}']\n"));
+    let opened = environment.run(&["run"]).stderr;
+    assert!(opened.contains(&format!("opened while it runs: {one}")), "{opened}");
+    assert!(listed().contains(&format!("127.0.0.1:{first}")));
+    let unknown = environment.run(&["ports", "remove", "1:2"]);
+    assert!(unknown.stderr.contains("publishes no port 1:2"), "{unknown}");
+    let other = TcpListener::bind("[::1]:0").unwrap();
+    let taken = format!("{}:80", other.local_addr().unwrap().port());
+    let taken = environment.run(&["ports", "add", &taken]);
+    assert!(taken.code == Some(1) && taken.stderr.contains("cannot be published"), "{taken}");
+    drop(held.stdin.take());
+    held.wait().unwrap();
+}

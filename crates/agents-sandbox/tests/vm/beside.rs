@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use sandbox_model::{
@@ -54,7 +55,9 @@ pub fn run() -> Result<(), String> {
 
 fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
     let folder = || harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text);
-    let (source, data, kept) = (folder()?, folder()?, folder()?);
+    let (source, data, kept, third) = (folder()?, folder()?, folder()?, folder()?);
+    fs::write(third.join("file"), "first").map_err(text)?;
+    fs::write(third.join("other"), "not shown").map_err(text)?;
     fs::write(data.join("there"), "from the host").map_err(text)?;
     fs::write(kept.join("there"), "as it was").map_err(text)?;
     let owner = fs::metadata(&source).map_err(text)?;
@@ -81,10 +84,13 @@ fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
         network: NetworkPolicy::default(),
         mounts: vec![
             ExtraMount { target: "/data".into(), source: data, readonly: false },
+            ExtraMount { target: "/etc/single".into(), source: third.join("file"), readonly: true },
             ExtraMount { target: "/home/dev/kept".into(), source: kept, readonly: true },
+            ExtraMount { target: "/home/dev/single".into(), source: third.join("file"), readonly: false },
         ],
         ports: vec![PortForward { bind: None, host: free.port(), guest: GUEST_PORT }],
         secrets: Vec::new(),
+        ssh_agent: false,
         labels: BTreeMap::new(),
         idle_timeout: Duration::from_hours(1),
         sleep: false,
@@ -100,9 +106,6 @@ fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
             .map_err(text)?;
         let out = [said.stdout, said.stderr].concat();
         Ok::<_, String>(String::from_utf8_lossy(&out).trim().to_string())
-    };
-    let same = |what: &str, found: &str, expected: &str| {
-        if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} is not {expected:?}")) }
     };
     same(
         "both folders",
@@ -120,9 +123,11 @@ fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
     if !said.contains("again") || said.matches("Read-only file system").count() != 5 {
         return Err(format!("a folder that is only read took a change: {said}"));
     }
-    let kept = &spec.mounts[1].source;
+    let kept = &spec.mounts[2].source;
     same("what is only read", &fs::read_to_string(kept.join("there")).map_err(text)?, "as it was")?;
     same("its entries", &fs::read_dir(kept).map_err(text)?.count().to_string(), "1")?;
+
+    single(&guest, &spec.mounts[3].source)?;
 
     let port = spec.ports[0];
     guest(ExecUser::Dev, &format!("perl -e '{SERVER}' </dev/null >/dev/null 2>&1; echo up"))?;
@@ -143,6 +148,31 @@ fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn same(what: &str, found: &str, expected: &str) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} is not {expected:?}")) }
+}
+
+/// One file at two places, one of them only read; the host puts another one in its place.
+fn single(guest: &impl Fn(ExecUser, &str) -> Result<String, String>, file: &Path) -> Result<(), String> {
+    let both = "cat /etc/single /home/dev/single";
+    same("the file", &guest(ExecUser::Dev, both)?, "firstfirst")?;
+    fs::write(file.with_extension("new"), "second, and longer").map_err(text)?;
+    fs::rename(file.with_extension("new"), file).map_err(text)?;
+    // As long as the guest may believe what it knew.
+    std::thread::sleep(Duration::from_millis(1500));
+    same("the new file", &guest(ExecUser::Dev, both)?, "second, and longersecond, and longer")?;
+    same("writing it", &guest(ExecUser::Dev, "echo third > /home/dev/single && echo done")?, "done")?;
+    same("what was written", &fs::read_to_string(file).map_err(text)?, "third\n")?;
+    let script = "mount -o remount,rw /etc/single && echo again; echo x > /etc/single; \
+         rm /home/dev/single; mv /home/dev/single /home/dev/away; ls /run/agents-sandbox-mounts; echo end";
+    let said = guest(ExecUser::Root, script)?;
+    let refused = ["again", "Read-only file system", "Device or resource busy", "No such file"];
+    if let Some(missing) = refused.iter().find(|word| !said.contains(**word)) {
+        return Err(format!("a file that is mounted was changed ({missing}): {said}"));
+    }
+    same("the file at the end", &fs::read_to_string(file).map_err(text)?, "third\n")
 }
 
 /// A port that someone else has is named, and the machine does not start.

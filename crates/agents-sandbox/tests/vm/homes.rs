@@ -129,6 +129,7 @@ impl House {
                 mounts: Vec::new(),
                 ports: Vec::new(),
                 secrets: Vec::new(),
+                ssh_agent: None,
                 env: std::collections::BTreeMap::new(),
                 sleep: false,
                 auto_stop_timeout: Duration::from_mins(5),

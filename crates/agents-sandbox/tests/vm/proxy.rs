@@ -110,6 +110,7 @@ fn spec(harness: &QemuHarness) -> Outcome<SandboxSpec> {
         mounts: Vec::new(),
         ports: Vec::new(),
         secrets: Vec::new(),
+        ssh_agent: false,
         labels: BTreeMap::new(),
         idle_timeout: Duration::from_hours(1),
         sleep: false,

@@ -122,6 +122,7 @@ impl Case {
                 body: false,
                 fingerprint: "f".into(),
             }],
+            ssh_agent: false,
             labels: BTreeMap::new(),
             idle_timeout: Duration::from_hours(1),
             sleep: harness.runtime().capabilities().sleep,

@@ -77,6 +77,7 @@ impl Sleeper {
             },
             env: BTreeMap::new(),
             network: NetworkPolicy { profile: NetworkProfile::Host, ..NetworkPolicy::default() },
+            ssh_agent: false,
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),

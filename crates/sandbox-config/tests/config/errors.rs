@@ -115,7 +115,7 @@ fn the_wrong_kind_of_value() {
         ("network: {egress-allow: [[a]]}", "expected a text, found a list"),
         ("mounts: {/data: {readonly: true}}", "`source` is missing"),
         ("mounts: {/data: srv}", "`srv` is relative"),
-        ("mounts: {/data: }", "expected a folder of the host, found nothing"),
+        ("mounts: {/data: }", "expected a folder or file of the host, found nothing"),
         ("home: {x: {hook: shutdown}}", "the only hook is `startup`"),
         ("home: {~/x: /y}", "`~/x` starts with `~`; write it relative to the guest's home"),
         ("docker: 7", "`7` is not true or false"),

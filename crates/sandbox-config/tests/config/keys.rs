@@ -34,6 +34,9 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("network.proxy", "socks5h://me:pw@proxy.corp:1080", "ftp://proxy.corp"),
     ("network.no-proxy", "'.corp, 10.0.0.0/8, x:8443, *'", "<local>"),
     ("ports", "['8080:80', '127.0.0.1:5432:5432']", "8080:http"),
+    ("ssh.agent", "true", "maybe"),
+    ("ssh.keys", "['SHA256:abc', me@home]", "{a: b}"),
+    ("git.signing", "true", "maybe"),
     ("auto-stop", "stop", "pause"),
     ("auto-stop-timeout", "1m", "0s"),
     ("auto-stop-on-active-sessions", "true", "maybe"),
@@ -163,14 +166,16 @@ fn a_mount_resolves_its_source_when_it_is_used() {
     std::fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, lab.root().join("link")).unwrap();
     std::fs::write(lab.root().join("file"), "").unwrap();
+    let _pipe = std::os::unix::net::UnixListener::bind(lab.root().join("pipe")).unwrap();
     lab.user(
         "config.yaml",
-        &["link", "file", "gone"]
+        &["link", "file", "gone", "pipe"]
             .map(|name| format!("  /m/{name}: {}\n", lab.root().join(name).display()))
             .concat()
             .replacen("  ", "mounts:\n  ", 1),
     );
     let mounts = lab.load().settings.mounts;
     assert_eq!(mounts["/m/link"].value.resolve().unwrap(), real.canonicalize().unwrap());
-    assert!(mounts["/m/file"].value.resolve().is_err() && mounts["/m/gone"].value.resolve().is_err());
+    assert_eq!(mounts["/m/file"].value.resolve().unwrap(), lab.root().join("file").canonicalize().unwrap());
+    assert!(mounts["/m/gone"].value.resolve().is_err() && mounts["/m/pipe"].value.resolve().is_err());
 }

@@ -17,7 +17,7 @@ fn widened(user: &str, project: &str) -> Vec<String> {
 
 #[test]
 fn everything_that_widens_is_listed_with_its_text_and_line() {
-    let project = "docker: true\nnetwork:\n  profile: public\n  egress-allow: [a.example]\n  dns-servers: 1.1.1.1\nprovision-host-config: true\nmounts: {/data: /srv}\nhome:\n  .x: {source: x.sh, hook: startup}\nimage: {base: evil.example/base}\nupgrade: {mode: auto}\nauto-prune-age: 1s\n";
+    let project = "docker: true\nnetwork:\n  profile: public\n  egress-allow: [a.example]\n  dns-servers: 1.1.1.1\nprovision-host-config: true\nmounts: {/data: /srv}\nhome:\n  .x: {source: x.sh, hook: startup}\nimage: {base: evil.example/base}\nupgrade: {mode: auto}\nauto-prune-age: 1s\nssh: {agent: true, keys: []}\ngit: {signing: true}\n";
     assert_eq!(
         widened("", project),
         [
@@ -27,6 +27,9 @@ fn everything_that_widens_is_listed_with_its_text_and_line() {
             "3:network.profile public",
             "4:network.egress-allow a.example",
             "5:network.dns-servers 1.1.1.1:53",
+            "13:ssh.agent true",
+            "13:ssh.keys ",
+            "14:git.signing true",
             "12:auto-prune-age 1s",
             "11:upgrade.mode auto",
             "7:mounts./data /srv",
@@ -42,7 +45,7 @@ fn the_old_name_of_docker_widens_too() {
 
 #[test]
 fn what_tightens_or_only_sizes_is_not_listed() {
-    let project = "memory: 8G\ncpus: 2\nagent: pi\ndocker: false\nnetwork: {profile: none, egress-allow: [], egress-deny: [a.example]}\nprovision-host-config: false\nmounts:\n";
+    let project = "memory: 8G\ncpus: 2\nagent: pi\ndocker: false\nssh: {agent: false}\ngit: {signing: false}\nnetwork: {profile: none, egress-allow: [], egress-deny: [a.example]}\nprovision-host-config: false\nmounts:\n";
     assert_eq!(widened("network: {profile: public}\ndocker: true\n", project), [] as [String; 0]);
 }
 

@@ -2,8 +2,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::mount::{MsFlags, mount};
-use sandbox_wire::GuestMount;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use sandbox_wire::{GuestMount, STAGED_MOUNTS};
 
 use super::step;
 use crate::machine::{BootError, Steps};
@@ -63,7 +63,7 @@ pub fn standard(steps: &Steps) -> Result<(), BootError> {
 pub fn requested(wanted: &GuestMount, steps: &Steps) -> Result<(), BootError> {
     let GuestMount { source, target, fstype, .. } = wanted;
     step(steps, format!("mounting {source} ({fstype}) at {target}"), || {
-        fs_err::create_dir_all(target)?;
+        make_target(Path::new(source), Path::new(target))?;
         let Options { mut flags, data } = Options::parse(&wanted.options);
         flags.set(MsFlags::MS_RDONLY, wanted.readonly || flags.contains(MsFlags::MS_RDONLY));
         let mount = |flags| {
@@ -75,6 +75,31 @@ pub fn requested(wanted: &GuestMount, steps: &Steps) -> Result<(), BootError> {
             mount(flags | MsFlags::MS_REMOUNT)?;
         }
         Ok(())
+    })
+}
+
+/// A file is mounted on a file.
+fn make_target(source: &Path, target: &Path) -> std::io::Result<()> {
+    if !source.is_file() {
+        return fs_err::create_dir_all(target);
+    }
+    if let Some(folder) = target.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    match fs_err::OpenOptions::new().write(true).create_new(true).open(target) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes away where the mounts came from; those that were made from it stay.
+pub fn clear_stage(mounts: &[GuestMount], steps: &Steps) -> Result<(), BootError> {
+    if !mounts.iter().any(|mount| mount.target == STAGED_MOUNTS) {
+        return Ok(());
+    }
+    step(steps, format!("unmounting {STAGED_MOUNTS}"), || {
+        umount2(STAGED_MOUNTS, MntFlags::MNT_DETACH)?;
+        fs_err::remove_dir(STAGED_MOUNTS)
     })
 }
 

@@ -80,8 +80,13 @@ fn keep() -> crate::Outcome {
 fn lease() -> crate::Outcome {
     let path = std::env::args_os().nth(1).ok_or("no order")?;
     let order: KeeperOrder = serde_json::from_slice(&std::fs::read(path)?)?;
-    let info =
-        ClientInfo { pid: std::process::id(), verb: "test".into(), version: "0".into(), keep_secs: None };
+    let info = ClientInfo {
+        pid: std::process::id(),
+        verb: "test".into(),
+        version: "0".into(),
+        keep_secs: None,
+        ssh_agent: None,
+    };
     match lease_or_start(&order.keeper.files(), &info, &mut || start_keeper(&order))? {
         LeaseOutcome::Leased(lease) => {
             println!("leased");

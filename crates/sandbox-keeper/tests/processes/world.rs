@@ -36,7 +36,13 @@ pub(crate) fn millis(millis: u64) -> Duration {
 }
 
 pub(crate) fn me() -> ClientInfo {
-    ClientInfo { pid: std::process::id(), verb: "test".into(), version: "0".into(), keep_secs: None }
+    ClientInfo {
+        pid: std::process::id(),
+        verb: "test".into(),
+        version: "0".into(),
+        keep_secs: None,
+        ssh_agent: None,
+    }
 }
 
 impl World {
@@ -70,6 +76,7 @@ impl World {
             },
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
+            ssh_agent: false,
             labels: BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),

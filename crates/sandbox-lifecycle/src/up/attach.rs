@@ -7,7 +7,7 @@ use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_state::{ProjectState, read_record};
 
-use super::{Outcome, Up, guest, plan};
+use super::{Outcome, Up, guest, live_ports, plan};
 use crate::{Change, Context, Lease, Result, Stage, UpRequest, keeper, sandbox_name};
 
 /// Kind of the fingerprint that says what the sandbox's image was built from.
@@ -27,13 +27,14 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
         return Ok(None);
     }
     let name = sandbox_name(context, &target)?;
-    let Some(info) = context.runtime.inspect(&name)? else { return Ok(None) };
+    let Some(mut info) = context.runtime.inspect(&name)? else { return Ok(None) };
     if info.status != Status::Running {
         return Ok(None);
     }
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let volume = context.layout.volume(&home);
     let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
+    live_ports::settle(context, &mut info, &wanted)?;
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
         plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending),
         _ => return Ok(None),

@@ -3,6 +3,7 @@
 mod attach;
 mod guest;
 mod home;
+pub(crate) mod live_ports;
 mod others;
 mod plan;
 mod ports;

@@ -10,7 +10,7 @@ use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record,
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan, withdraws};
 use super::stakes::{Stake, at_stake};
-use super::{Outcome, guest, home, ports, spec};
+use super::{Outcome, guest, home, live_ports, ports, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
@@ -62,7 +62,7 @@ pub fn prepare(
     let mut name = sandbox_name(context, &target)?;
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
     let today = std::mem::replace(&mut wanted.name, name.clone());
-    let existing = context.runtime.inspect(&name)?;
+    let existing = live_ports::inspect(context, &name, &wanted)?;
     let mut asleep = false;
     let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
@@ -77,6 +77,7 @@ pub fn prepare(
         Plan::Use { pending, .. } => tell_pending(context, request, pending),
         Plan::Wake { pending, kept } => {
             asleep = true;
+            ports::check(existing.as_ref().map_or(&[], |info| &info.spec.ports), &[])?;
             if !kept {
                 tell_pending(context, request, pending);
             }
@@ -117,6 +118,7 @@ pub fn prepare(
         record(&files, &mut state, &image)?;
     }
     if !matches!(plan, Plan::Use { .. }) {
+        check_ssh_agent(context, request, &name)?;
         let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
         // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
         crash::point("the sandbox is not started yet");
@@ -152,6 +154,14 @@ fn tell_proxy(context: &Context<'_>, request: &UpRequest, name: &SandboxName) {
             format!("{runtime} does not use the proxy {}: the sandbox connects directly", proxies.other);
         context.reporter.info(&text);
     }
+}
+
+fn check_ssh_agent(context: &Context<'_>, request: &UpRequest, name: &SandboxName) -> Result<()> {
+    if request.settings.ssh_agent.is_none() || context.runtime.capabilities_for(name)?.ssh_agent {
+        return Ok(());
+    }
+    let runtime = context.runtime.name_for(name)?;
+    Err(LifecycleError::NoSshAgent { name: name.clone(), runtime })
 }
 
 /// The user asks, with this very command, for another version of the agent than the sandbox has. What an

@@ -118,6 +118,7 @@ fn spec(
         },
         env: BTreeMap::new(),
         network: NetworkPolicy::default(),
+        ssh_agent: false,
         labels,
         mounts: Vec::new(),
         ports: Vec::new(),

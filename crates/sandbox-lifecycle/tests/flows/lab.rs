@@ -87,6 +87,7 @@ impl Lab {
                 mounts: Vec::new(),
                 ports: Vec::new(),
                 secrets: Vec::new(),
+                ssh_agent: None,
                 env: BTreeMap::new(),
                 sleep: false,
                 auto_stop_timeout: self.timeout(),

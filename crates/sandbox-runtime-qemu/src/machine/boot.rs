@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE, secret_environment};
-use sandbox_wire::{BootConfig, BootNetwork, GuestMount};
+use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE, secret_environment, ssh_agent_environment};
+use sandbox_wire::{BootConfig, BootNetwork, GuestMount, STAGED_MOUNTS};
 
 use super::config::MachineConfig;
-use super::qemu_command::mount_tag;
+use super::qemu_command::MOUNTS_TAG;
 
 /// Disks in the order of [`super::qemu_command`]: the kernel names virtio-mmio disks as they come.
 const BASE_DISK: &str = "/dev/vda";
@@ -32,13 +32,17 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
         mount("workspace", GUEST_WORKSPACE, "virtiofs", String::new()),
         mount("tmpfs", "/tmp", "tmpfs", format!("size={},mode=1777", spec.tmp.bytes())),
     ];
+    if !spec.mounts.is_empty() {
+        mounts.push(mount(MOUNTS_TAG, STAGED_MOUNTS, "virtiofs", String::new()));
+    }
     mounts.extend(spec.mounts.iter().enumerate().map(|(number, extra)| GuestMount {
         readonly: extra.readonly,
-        ..mount(&mount_tag(number), &extra.target, "virtiofs", String::new())
+        ..mount(&format!("{STAGED_MOUNTS}/{number}"), &extra.target, "none", "bind".into())
     }));
     let mut env = config.image_env.clone();
     // The certificate of whoever puts in secrets counts, whatever the image says about certificates.
     env.extend(secret_environment(&spec.secrets));
+    env.extend(ssh_agent_environment(spec.ssh_agent));
     env.extend(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())));
     BootConfig {
         hostname: hostname(spec.name.as_str()),
@@ -50,6 +54,7 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
         network,
         env,
         user: GUEST_USER.into(),
+        ssh_agent: spec.ssh_agent,
     }
 }
 

@@ -44,13 +44,14 @@ use tokio::sync::{Notify, mpsc, watch};
 
 pub use config::{Accel, AccelChoice, MachineConfig, StartReport};
 pub use console::tail;
-pub use qemu_command::{most_mounts, mount_socket};
+pub use qemu_command::MOUNTS_SOCKET;
 pub use spawn::leave_session;
 
 use crate::error::from_state;
 use crate::files::MachineFiles;
 use life::Life;
 use parts::Parts;
+use ports::Ports;
 use serve::{Ended, Order, Phase, Served};
 use start::Started;
 
@@ -99,6 +100,7 @@ async fn machine(
         accel: accels,
         clients: AtomicU32::new(0),
         told: Notify::new(),
+        ports: Ports::default(),
     });
     tokio::spawn(serve::serve(tokio::net::UnixListener::from_std(listener)?, Arc::clone(&served)));
     let mut terminate = signal(SignalKind::terminate())?;
@@ -130,7 +132,7 @@ async fn machine(
     };
     accel.send_replace(used);
     life.say("running");
-    ports::serve(published, &link);
+    served.ports.serve(&config.spec.ports, published, &link).await;
     phase.send_replace(Phase::Running(link.clone()));
     report(&StartReport::Ready { accel: used, notes, woken });
 
@@ -207,6 +209,12 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
             None => std::future::pending().await,
         }
     };
+    let mounts = async {
+        match parts.mounts.as_mut() {
+            Some(mounts) => mounts.wait().await,
+            None => std::future::pending().await,
+        }
+    };
     let describe = |part: &str, status: std::io::Result<std::process::ExitStatus>| match status {
         Ok(status) => format!("{part} ended unexpectedly ({status})"),
         Err(error) => format!("{part} cannot be watched: {error}"),
@@ -231,11 +239,11 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
                 Err(_) => Some(describe("the share server", status)),
             }
         }
-        (number, status) = ended_mount(&mut parts.mounts) => {
+        status = mounts => {
             match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
                 Ok(Ok(qemu)) if qemu.success() => None,
                 Ok(qemu) => Some(describe("QEMU", qemu)),
-                Err(_) => Some(describe(&format!("the share server of mount {}", number + 1), status)),
+                Err(_) => Some(describe("the share server of the mounts", status)),
             }
         }
         status = network => {
@@ -246,22 +254,6 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
             }
         }
     }
-}
-
-/// The first of these that ends.
-async fn ended_mount(
-    mounts: &mut [tokio::process::Child],
-) -> (usize, std::io::Result<std::process::ExitStatus>) {
-    let mut waits: Vec<_> = mounts.iter_mut().map(|child| Box::pin(child.wait())).collect();
-    std::future::poll_fn(|context| {
-        for (number, wait) in waits.iter_mut().enumerate() {
-            if let std::task::Poll::Ready(status) = wait.as_mut().poll(context) {
-                return std::task::Poll::Ready((number, status));
-            }
-        }
-        std::task::Poll::Pending
-    })
-    .await
 }
 
 /// Returns when there has been no client for `timeout`; never when that is zero.

@@ -5,8 +5,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 
+use sandbox_model::ExtraMount;
 use sandbox_network::{BridgeConfig, RunAs, needs_card};
-use sandbox_share::ShareConfig;
+use sandbox_share::{ShareConfig, SharePart};
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
@@ -23,8 +24,8 @@ use crate::memory::new_ram;
 pub struct Parts {
     pub qemu: Child,
     pub share: Child,
-    /// The share servers of the mounts beside the checkout.
-    pub mounts: Vec<Child>,
+    /// The share server of the mounts beside the checkout.
+    pub mounts: Option<Child>,
     pub network: Option<Network>,
     /// The host's ends of the guest link and of the console.
     pub link: Option<UnixStream>,
@@ -75,7 +76,7 @@ pub fn command(
         monitor_fd: 5,
         ram_fd: 6,
         network_fd: needs_card(&config.spec.network).then_some(7),
-        mounts: config.spec.mounts.len(),
+        mounts: !config.spec.mounts.is_empty(),
         tsc_khz,
         incoming,
     }
@@ -158,7 +159,7 @@ impl Parts {
     /// [`Parts::end`] for whoever still has a look at what is left of them.
     pub async fn kill(&mut self) {
         let mut children = vec![&mut self.qemu, &mut self.share];
-        children.extend(self.mounts.iter_mut());
+        children.extend(self.mounts.as_mut());
         children.extend(self.network.as_mut().map(|network| &mut network.child));
         for child in children {
             if let Err(error) = child.kill().await {
@@ -196,6 +197,7 @@ fn share_config(config: &MachineConfig) -> ShareConfig {
         guest_uid: workspace.guest_uid,
         guest_gid: workspace.guest_gid,
         max_descriptors: None,
+        several: Vec::new(),
     }
 }
 
@@ -203,14 +205,25 @@ async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::R
     serve_share(config, &share_config(config), &files.share_socket()).await
 }
 
-async fn start_mounts(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Vec<Child>> {
-    let mut children = Vec::new();
-    for (number, mount) in config.spec.mounts.iter().enumerate() {
-        let share =
-            ShareConfig { dir: mount.source.clone(), readonly: mount.readonly, ..share_config(config) };
-        children.push(serve_share(config, &share, &files.mount_socket(number)).await?);
+/// One server for all of them, under their numbers.
+async fn start_mounts(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Option<Child>> {
+    let several: Vec<SharePart> =
+        config.spec.mounts.iter().map(share_part).collect::<std::io::Result<_>>()?;
+    let Some(first) = several.first() else { return Ok(None) };
+    let share = ShareConfig { dir: first.dir.clone(), several, ..share_config(config) };
+    serve_share(config, &share, &files.mounts_socket()).await.map(Some)
+}
+
+/// A single file is one name of its folder, so that it may be replaced.
+fn share_part(mount: &ExtraMount) -> std::io::Result<SharePart> {
+    let (source, readonly) = (&mount.source, mount.readonly);
+    if fs_err::metadata(source)?.is_dir() {
+        return Ok(SharePart { dir: source.clone(), file: None, readonly });
     }
-    Ok(children)
+    match (source.parent(), source.file_name()) {
+        (Some(dir), Some(name)) => Ok(SharePart { dir: dir.into(), file: Some(name.into()), readonly }),
+        _ => Err(std::io::ErrorKind::InvalidInput.into()),
+    }
 }
 
 async fn serve_share(config: &MachineConfig, share: &ShareConfig, socket: &Path) -> std::io::Result<Child> {

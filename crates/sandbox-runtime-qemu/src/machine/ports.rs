@@ -9,14 +9,16 @@ use sandbox_model::PortForward;
 use sandbox_wire::{GuestReply, GuestRequest};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use super::frames::{read_message, write_message};
 use super::link::Link;
 
 const BUFFER: usize = 64 << 10;
 
-/// A listener, and the guest's port behind it.
-pub type Published = (StdListener, u16);
+/// A listener, and the port that it is for.
+pub type Published = (StdListener, PortForward);
 
 /// Takes every port, or none: whoever asked for one must not find out later that it leads elsewhere.
 pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
@@ -24,7 +26,7 @@ pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
     for port in ports {
         for address in port.addresses() {
             match StdListener::bind(address) {
-                Ok(listener) => published.push((listener, port.guest)),
+                Ok(listener) => published.push((listener, *port)),
                 // A host without IPv6 has only one loopback.
                 Err(error)
                     if port.bind.is_none()
@@ -37,15 +39,78 @@ pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
     Ok(published)
 }
 
-/// Accepts for as long as this process lives. Whoever connected before waits in the listener.
-pub fn serve(published: Vec<Published>, link: &Link) {
-    for (listener, port) in published {
-        let link = link.clone();
-        tokio::spawn(async move {
-            if let Err(error) = accept(listener, port, &link).await {
-                tracing::warn!("the port to {port} in the guest is closed: {error}");
+/// The ports that lead into a running guest.
+#[derive(Debug, Default)]
+pub struct Ports(Mutex<Vec<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    port: PortForward,
+    /// One for each address; a connection that was accepted is a task of its own.
+    accepting: Vec<JoinHandle<()>>,
+}
+
+impl Ports {
+    /// Accepts for as long as this process lives, or until the port is closed. Whoever connected before waits in
+    /// the listener.
+    pub async fn serve(&self, ports: &[PortForward], published: Vec<Published>, link: &Link) {
+        let mut all = self.0.lock().await;
+        all.extend(ports.iter().map(|port| Open { port: *port, accepting: Vec::new() }));
+        for (listener, port) in published {
+            let link = link.clone();
+            let accepting = tokio::spawn(async move {
+                if let Err(error) = accept(listener, port.guest, &link).await {
+                    tracing::warn!("the port to {} in the guest is closed: {error}", port.guest);
+                }
+            });
+            if let Some(open) = all.iter_mut().find(|open| open.port == port) {
+                open.accepting.push(accepting);
             }
-        });
+        }
+    }
+
+    /// Closes some and opens others. Where one cannot be opened, all are as they were.
+    pub async fn change(
+        &self,
+        open: &[PortForward],
+        close: &[PortForward],
+        link: &Link,
+    ) -> Result<(), String> {
+        let closed = self.close(close).await;
+        let open: Vec<PortForward> = {
+            let all = self.0.lock().await;
+            open.iter().filter(|port| !all.iter().any(|known| known.port == **port)).copied().collect()
+        };
+        let (ports, bound, problem) = match bind(&open) {
+            Ok(bound) => (open, bound, None),
+            Err(problem) => {
+                let again = bind(&closed).unwrap_or_else(|error| {
+                    tracing::warn!("a port that was to stay is gone: {error}");
+                    Vec::new()
+                });
+                (closed, again, Some(problem))
+            }
+        };
+        self.serve(&ports, bound, link).await;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// Those that were open.
+    async fn close(&self, ports: &[PortForward]) -> Vec<PortForward> {
+        let mut all = self.0.lock().await;
+        let (gone, stay) = std::mem::take(&mut *all).into_iter().partition(|open| ports.contains(&open.port));
+        *all = stay;
+        let gone: Vec<Open> = gone;
+        let mut closed = Vec::new();
+        for open in gone {
+            for accepting in open.accepting {
+                accepting.abort();
+                // Its listener is closed once it has ended.
+                let _ = accepting.await;
+            }
+            closed.push(open.port);
+        }
+        closed
     }
 }
 
@@ -96,10 +161,8 @@ mod tests {
         drop(taken);
         let published = bind(&[port(None)]).unwrap();
         assert_eq!(published[0].0.local_addr().unwrap(), address);
-        assert!(
-            published.iter().all(|(listener, guest)| {
-                *guest == 80 && listener.local_addr().unwrap().ip().is_loopback()
-            })
-        );
+        assert!(published.iter().all(|(listener, guest)| {
+            guest.guest == 80 && listener.local_addr().unwrap().ip().is_loopback()
+        }));
     }
 }

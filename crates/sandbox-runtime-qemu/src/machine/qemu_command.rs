@@ -27,8 +27,8 @@ pub struct QemuCommand<'a> {
     pub monitor_fd: i32,
     pub ram_fd: i32,
     pub network_fd: Option<i32>,
-    /// How many folders are mounted beside the checkout; at most [`most_mounts`].
-    pub mounts: usize,
+    /// Whether anything is mounted beside the checkout.
+    pub mounts: bool,
     /// The rate of the host's time stamp counter, where it is known.
     pub tsc_khz: Option<u64>,
     /// Wait for a saved state instead of booting.
@@ -38,21 +38,12 @@ pub struct QemuCommand<'a> {
 /// The name the guest program looks for among its virtio serial ports.
 pub const LINK_NAME: &str = "org.agents-sandbox.link";
 
-/// `microvm` has eight places for devices. Seven are taken: the serial ports, three disks, the checkout, the
-/// network card, and the balloon, which gives way.
-pub const fn most_mounts(card: bool) -> usize {
-    if card { 2 } else { 3 }
-}
+/// The socket of the share server of all mounts, in the sandbox's folder.
+pub const MOUNTS_SOCKET: &str = "mounts.sock";
 
-/// The socket of a mount's share server, in the sandbox's folder.
-pub fn mount_socket(number: usize) -> String {
-    format!("mount-{number}.sock")
-}
-
-/// What the guest mounts.
-pub fn mount_tag(number: usize) -> String {
-    format!("mount{number}")
-}
+/// What the guest mounts. `microvm` has eight places for devices: the serial ports, three disks, the checkout,
+/// everything beside it, the network card and the balloon.
+pub const MOUNTS_TAG: &str = "mounts";
 
 fn with_path(before: &str, path: &Path, after: &str) -> OsString {
     let mut bytes = before.as_bytes().to_vec();
@@ -129,23 +120,18 @@ impl QemuCommand<'_> {
         }
         add("-chardev", "socket,id=share,path=share.sock".into());
         add("-device", "vhost-user-fs-device,chardev=share,tag=workspace,queue-size=1024".into());
-        for number in 0..self.mounts {
-            let socket = mount_socket(number);
-            add("-chardev", format!("socket,id=mount{number},path={socket}").into());
-            let tag = mount_tag(number);
+        if self.mounts {
+            add("-chardev", format!("socket,id=mounts,path={MOUNTS_SOCKET}").into());
             add(
                 "-device",
-                format!("vhost-user-fs-device,chardev=mount{number},tag={tag},queue-size=1024").into(),
+                format!("vhost-user-fs-device,chardev=mounts,tag={MOUNTS_TAG},queue-size=1024").into(),
             );
         }
         if let Some(fd) = self.network_fd {
             add("-netdev", format!("stream,id=net,addr.type=fd,addr.str={fd}").into());
             add("-device", "virtio-net-device,netdev=net,mac=02:6d:73:00:00:02".into());
         }
-        // Giving memory back is worth less than a folder the user asked for.
-        if self.mounts < most_mounts(self.network_fd.is_some()) {
-            add("-device", "virtio-balloon-device,free-page-reporting=on".into());
-        }
+        add("-device", "virtio-balloon-device,free-page-reporting=on".into());
         add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into());
         if self.incoming {
             add("-incoming", "defer".into());
@@ -178,7 +164,7 @@ mod tests {
             monitor_fd: 5,
             ram_fd: 6,
             network_fd: Some(7),
-            mounts: 0,
+            mounts: false,
             tsc_khz: Some(2_596_138),
             incoming: false,
         }
@@ -207,14 +193,14 @@ mod tests {
     #[test]
     fn no_more_devices_than_there_are_places() {
         for card in [true, false] {
-            for mounts in 0..=most_mounts(card) {
+            for mounts in [false, true] {
                 let network_fd = card.then_some(5);
                 let command = QemuCommand { network_fd, mounts, ..command() };
                 let devices = command.arguments().iter().filter(|word| *word == "-device").count();
                 // The console and the link are devices on the serial one's bus.
                 assert!(devices - 2 <= 8, "{devices} with {mounts} mounts");
                 let all = text(&command);
-                assert_eq!(all.matches("vhost-user-fs-device").count(), 1 + mounts);
+                assert_eq!(all.matches("vhost-user-fs-device").count(), 1 + usize::from(mounts));
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use super::config::Accel;
 use super::frames::{read_json, write_json};
 use super::link::{GuestStream, Link};
+use super::ports::Ports;
 
 /// What the machine is doing; clients that need a guest wait for it to change.
 #[derive(Debug, Clone)]
@@ -56,6 +57,7 @@ pub struct Served {
     pub clients: AtomicU32,
     /// The answer to an order has been written.
     pub told: Notify,
+    pub ports: Ports,
 }
 
 /// Counts one client for as long as it lives.
@@ -127,6 +129,19 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
         MachineRequest::Stop { grace_millis, sleep, .. } => {
             let (done, answer) = oneshot::channel();
             ended(&mut socket, served, Order::Stop { grace_millis, sleep, done }, answer).await
+        }
+        MachineRequest::Ports { open, close } => {
+            let phase = served.phase.borrow().clone();
+            let changed = match phase {
+                Phase::Running(link) => served.ports.change(&open, &close, &link).await,
+                Phase::Starting => Err("the sandbox is starting".into()),
+                Phase::Ending(reason) => Err(reason),
+            };
+            let reply = match changed {
+                Ok(()) => MachineReply::Ports,
+                Err(reason) => MachineReply::Refused { reason },
+            };
+            write_json(&mut socket, &reply).await
         }
         MachineRequest::Kill => {
             let (done, answer) = oneshot::channel();

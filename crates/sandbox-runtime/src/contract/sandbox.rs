@@ -53,6 +53,7 @@ impl<'h> Sandbox<'h> {
             },
             env: BTreeMap::new(),
             network: NetworkPolicy::default(),
+            ssh_agent: false,
             labels: BTreeMap::from([("contract".to_string(), "yes".to_string())]),
             mounts: Vec::new(),
             ports: Vec::new(),

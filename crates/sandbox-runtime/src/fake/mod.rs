@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, Proxies, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+    ByteSize, Digest, ExecSpec, ImageRef, PortForward, Proxies, Resources, SandboxName, SandboxSpec,
+    SecretValues, Status,
 };
 
 use crate::{
@@ -105,6 +106,8 @@ impl Runtime for FakeRuntime {
             guest_root: false,
             workspace_quota: false,
             proxy: true,
+            live_ports: true,
+            ssh_agent: false,
         }
     }
 
@@ -211,6 +214,14 @@ impl Runtime for FakeRuntime {
             return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "change resources" });
         }
         record.spec.resources = resources;
+        self.store.write(record)
+    }
+
+    fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
+        let machine = self.machine(name);
+        let _control = machine.control()?;
+        let mut record = self.store.require(name)?;
+        record.spec.change_ports(open, close);
         self.store.write(record)
     }
 

@@ -87,6 +87,7 @@ impl Own {
             },
             env: std::collections::BTreeMap::new(),
             network: NetworkPolicy::default(),
+            ssh_agent: false,
             labels: std::collections::BTreeMap::new(),
             mounts: Vec::new(),
             ports: Vec::new(),

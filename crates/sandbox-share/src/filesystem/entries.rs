@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::time::Duration;
 
-use virtiofsd::filesystem::{Context, Entry, Extensions, FileSystem, OpenOptions};
+use virtiofsd::filesystem::{Context, Entry, Extensions, OpenOptions};
 use virtiofsd::fuse::Attr;
 
 use super::pinned::Novelty;

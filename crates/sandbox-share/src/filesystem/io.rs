@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use virtiofsd::filesystem::{Context, FileSystem, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader};
+use virtiofsd::filesystem::{Context, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader};
 use virtiofsd::fuse::{Attr, SetattrIn};
 
 use super::entries::flag;

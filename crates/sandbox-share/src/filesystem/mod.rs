@@ -9,6 +9,7 @@ mod pinned;
 mod remove;
 mod rename;
 mod request;
+mod roots;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use virtiofsd::passthrough::PassthroughFs;
+pub(crate) use roots::{MOST, Root, Roots};
 
 use crate::nodes::{NodeId, NodeTable};
 use crate::policy::Policy;
@@ -31,7 +32,7 @@ pub(crate) const BELIEF: Duration = Duration::from_secs(1);
 
 /// One shared folder.
 pub(crate) struct ShareFs {
-    inner: PassthroughFs,
+    inner: Roots,
     policy: Box<dyn Policy>,
     nodes: Mutex<NodeTable>,
     quota: Mutex<Quota>,
@@ -46,9 +47,14 @@ pub(crate) struct ShareFs {
 
 impl ShareFs {
     /// Wraps `inner`. `budget` counts cached and open files, `quota_bytes` is 0 for no limit.
-    pub(crate) fn new(inner: PassthroughFs, policy: Box<dyn Policy>, budget: u64, quota_bytes: u64) -> Self {
+    pub(crate) fn new(
+        inner: impl Into<Roots>,
+        policy: Box<dyn Policy>,
+        budget: u64,
+        quota_bytes: u64,
+    ) -> Self {
         Self {
-            inner,
+            inner: inner.into(),
             policy,
             nodes: Mutex::new(NodeTable::new(budget)),
             quota: Mutex::new(Quota::new(quota_bytes)),

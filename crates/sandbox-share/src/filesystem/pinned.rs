@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::io;
 
-use virtiofsd::filesystem::{Context, Entry, FileSystem};
+use virtiofsd::filesystem::{Context, Entry};
 use virtiofsd::fuse::{ATTR_SUBMOUNT, Attr};
 
 use super::{ShareFs, error};
-use crate::nodes::{Found, Identity, InnerId, NodeId, NodeTable, Step};
+use crate::nodes::{Found, Identity, InnerId, NodeId, NodeTable, ROOT, Step};
 
 /// A node that has a descriptor and keeps it until this is dropped.
 pub(super) struct Pinned<'a> {
@@ -40,11 +40,28 @@ impl ShareFs {
     /// `ESTALE` when it is not there any more: the guest then looks its name up again.
     pub(super) fn pin(&self, ctx: Context, node: NodeId) -> io::Result<Pinned<'_>> {
         let mut nodes = self.nodes();
+        self.refresh(&mut nodes, node)?;
         let result = self.make_resident(&mut nodes, ctx, node);
         let pinned = result.and_then(|_| nodes.pin(node).ok_or_else(stale));
         self.tidy(&mut nodes);
         drop(nodes);
         Ok(Pinned { share: self, node, inner: pinned? })
+    }
+
+    /// A single file is whatever its name leads to now: many programs save by putting a new file in the place
+    /// of the old one.
+    fn refresh(&self, nodes: &mut NodeTable, node: NodeId) -> io::Result<()> {
+        let Some((_, name)) = nodes.place(node).filter(|_| self.is_single_file(nodes, node)) else {
+            return Ok(());
+        };
+        let name = name.to_owned();
+        let entry = self.inner.lookup(nobody(), ROOT, &name).map_err(|_| stale())?;
+        nodes.replace(node, &found(&entry));
+        Ok(())
+    }
+
+    pub(super) fn is_single_file(&self, nodes: &NodeTable, node: NodeId) -> bool {
+        nodes.place(node).is_some_and(|(parent, name)| parent == ROOT && self.inner.is_single_file(name))
     }
 
     /// Tells the guest of `entry`, found as `name` in `parent`: replaces the inner number by ours.
@@ -94,7 +111,8 @@ impl ShareFs {
         nodes.unpin(node);
         drop(nodes);
         entry.inode = node;
-        if !self.knows_submounts() {
+        // The folders below a root of ours are no file systems to the guest.
+        if !self.knows_submounts() || self.inner.is_several() && parent == ROOT {
             entry.attr.flags &= !ATTR_SUBMOUNT;
         }
     }

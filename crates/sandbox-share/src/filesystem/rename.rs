@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 
-use virtiofsd::filesystem::{Context, FileSystem};
+use virtiofsd::filesystem::Context;
 
 use super::ShareFs;
 use super::remove::Named;

@@ -39,7 +39,7 @@ impl SerializableFileSystem for ShareFs {
             nodes.evict_all();
             self.tidy(&mut nodes);
         }
-        self.inner.prepare_serialization(cancel);
+        self.inner.prepare_serialization(&cancel);
     }
 
     fn serialize(&self, mut pipe: File) -> io::Result<()> {
@@ -90,7 +90,8 @@ impl ShareFs {
         for (node, inner, ino, kind) in nodes.residents() {
             let same =
                 self.attributes(inner).is_ok_and(|attr| attr.ino == ino && attr.mode & libc::S_IFMT == kind);
-            if !same {
+            // A single file is looked for by its name, whenever it is used.
+            if !same && !self.is_single_file(&nodes, node) {
                 log::warn!("an open file was replaced or removed while the guest slept");
                 nodes.lose(node);
             }

@@ -72,6 +72,24 @@ impl NodeTable {
         Ok(found.inner)
     }
 
+    /// Makes `id`, which is its name and not its file, what the name leads to now. Takes over the caller's
+    /// reference.
+    pub(crate) fn replace(&mut self, id: NodeId, found: &Found) {
+        let node = self.nodes.get_mut(&id).filter(|_| !self.by_inner.contains_key(&found.inner));
+        let Some(node) = node else { return self.release(found.inner) };
+        let (key, old) = (node.key, node.inner.replace(found.inner));
+        node.key.ino = found.ino;
+        match old {
+            Some(old) => {
+                self.by_inner.remove(&old);
+                self.released.push(old);
+            }
+            None => self.unlist_evicted(key, id),
+        }
+        self.by_inner.insert(found.inner, id);
+        self.requeue(id);
+    }
+
     /// What must be looked up, from the nearest resident directory downwards, before `id` can be
     /// used. The steps are in the order to take them; each needs the one before.
     pub(crate) fn path_to(&self, id: NodeId) -> Vec<NodeId> {

@@ -2,4 +2,5 @@
 
 pub(crate) mod lifeline;
 pub(crate) mod owner;
+pub(crate) mod trees;
 pub(crate) mod walls;

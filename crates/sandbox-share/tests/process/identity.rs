@@ -93,6 +93,54 @@ pub fn a_root_owner_has_no_capabilities_either() {
 }
 
 /// A host that forbids namespaces is imitated by a user namespace that allows none inside.
+/// A folder, and one file of another that is only read.
+fn several(owner: (u32, u32)) -> (TempDir, TempDir, sandbox_share::ShareConfig) {
+    let (folder, other) = (checkout(owner), checkout(owner));
+    for name in ["one", "two"] {
+        fs::write(other.path().join(name), name).unwrap();
+        chown(other.path().join(name), Some(owner.0), Some(owner.1)).unwrap();
+    }
+    let part = |dir: &TempDir, file: Option<&str>| sandbox_share::SharePart {
+        dir: dir.path().canonicalize().unwrap(),
+        file: file.map(Into::into),
+        readonly: file.is_some(),
+    };
+    let several = vec![part(&folder, None), part(&other, Some("one"))];
+    let config = sandbox_share::ShareConfig { several, ..server::config(folder.path(), owner) };
+    (folder, other, config)
+}
+
+fn use_several(server: &Server, folder: &TempDir, other: &TempDir, owner: u32) {
+    let mut guest = Guest::boot(server.connect(), 0);
+    assert_no_rights(server);
+    let top = guest.look_up(ROOT, "0").unwrap().nodeid;
+    let (entry, handle) = guest.create(top, "made", 0o644).unwrap();
+    guest.write(entry.nodeid, handle, b"by the guest").unwrap();
+    guest.release(entry.nodeid, handle).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("made")).unwrap(), "by the guest");
+    assert_eq!(fs::metadata(folder.path().join("made")).unwrap().uid(), owner);
+    let file = guest.look_up(ROOT, "1").unwrap().nodeid;
+    assert_eq!(guest.open(file, libc::O_RDWR.cast_unsigned()), Err(libc::EROFS));
+    fs::write(other.path().join("new"), "another").unwrap();
+    fs::rename(other.path().join("new"), other.path().join("one")).unwrap();
+    let handle = guest.open(file, 0).unwrap();
+    assert_eq!(guest.read(file, handle).unwrap(), b"another");
+    for way in ["..", "two", "0/..", "/etc"] {
+        for at in [ROOT, top, file] {
+            assert!(guest.look_up(at, way).is_err_and(|number| number != 0), "{way}");
+        }
+    }
+}
+
+pub fn several_folders_are_served_side_by_side() {
+    let (uid, gid) = owner();
+    let (folder, other, config) = several((uid, gid));
+    let server = Server::start(&config);
+    use_several(&server, &folder, &other, uid);
+    let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
+    assert_ne!(of(std::process::id()), of(server.inner()), "this is the case with namespaces");
+}
+
 pub fn without_namespaces_the_share_still_works() {
     let me = (geteuid().as_raw(), getegid().as_raw());
     let dir = checkout(me);

@@ -18,10 +18,11 @@ fn main() {
         Some((verb, rest)) if verb == server::PARENT_VERB => return server::start_and_wait(rest),
         _ => {}
     }
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
         ("the_server_is_the_owner_without_rights", identity::the_server_is_the_owner_without_rights),
         ("files_of_the_guest_belong_to_the_owner", identity::files_of_the_guest_belong_to_the_owner),
         ("a_root_owner_has_no_capabilities_either", identity::a_root_owner_has_no_capabilities_either),
+        ("several_folders_are_served_side_by_side", identity::several_folders_are_served_side_by_side),
         ("without_namespaces_the_share_still_works", identity::without_namespaces_the_share_still_works),
         ("every_request_passes_the_filter", life::every_request_passes_the_filter),
         ("the_server_ends_when_the_machine_disconnects", life::the_server_ends_when_the_machine_disconnects),

@@ -166,5 +166,6 @@ pub fn config(dir: &Path, owner: (u32, u32)) -> ShareConfig {
         guest_uid: 1000,
         guest_gid: 1000,
         max_descriptors: None,
+        several: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 mod descriptors;
 mod names;
 mod quota;
+mod several;
 mod sleep;
 mod walls;
 

@@ -1,0 +1,204 @@
+//! How the user's git signs.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::OFlags;
+
+use crate::error::CommandError;
+
+/// A public key is a line.
+const LIMIT: u64 = 16 << 10;
+const KEYS: [&str; 4] = ["gpg.format", "user.signingkey", "commit.gpgsign", "tag.gpgsign"];
+
+/// The key that signs, and what git signs unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signing {
+    /// The public key's kind and data, as in its file.
+    pub public: String,
+    /// The data itself.
+    pub key: Vec<u8>,
+    pub commits: bool,
+    pub tags: bool,
+}
+
+impl Signing {
+    /// git's configuration as variables, behind what `env` has of them: they are gone with the setting, and no
+    /// file of the home is touched.
+    pub fn environment(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let taken: usize = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
+        let entries = [
+            ("gpg.format", "ssh".to_string()),
+            ("user.signingkey", format!("key::{}", self.public)),
+            ("commit.gpgsign", self.commits.to_string()),
+            ("tag.gpgsign", self.tags.to_string()),
+        ];
+        let mut variables =
+            BTreeMap::from([("GIT_CONFIG_COUNT".into(), (taken + entries.len()).to_string())]);
+        for (number, (key, value)) in (taken..).zip(entries) {
+            variables.insert(format!("GIT_CONFIG_KEY_{number}"), key.into());
+            variables.insert(format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        variables
+    }
+}
+
+/// Reads the user's own settings, never those of the repository, which the sandbox writes.
+pub fn signing(root: &Path) -> Result<Signing, CommandError> {
+    let found = of_the_user(&listed(root)?);
+    let is = |key: &str| {
+        found.get(key).is_some_and(|value| matches!(value.as_str(), "" | "true" | "yes" | "on" | "1"))
+    };
+    let refuse = |problem: String| {
+        CommandError::new(format!("git cannot sign in the sandbox: {problem}"))
+            .hint("`git.signing` takes over ssh signatures: git config --global gpg.format ssh, and user.signingkey")
+    };
+    match found.get("gpg.format").map(String::as_str) {
+        Some("ssh") => {}
+        format => {
+            let format = format.unwrap_or("openpgp");
+            return Err(refuse(format!("gpg.format is {format} in your git configuration, and not ssh")));
+        }
+    }
+    let key = found
+        .get("user.signingkey")
+        .ok_or_else(|| refuse("there is no user.signingkey in your git configuration".into()))?;
+    let text = public_key(key).map_err(|problem| refuse(format!("user.signingkey {key}: {problem}")))?;
+    let (public, key) =
+        parse(&text).ok_or_else(|| refuse(format!("user.signingkey {key} is no public key of ssh")))?;
+    Ok(Signing { public, key, commits: is("commit.gpgsign"), tags: is("tag.gpgsign") })
+}
+
+/// What git says of every layer, in its own order. It runs nothing for it.
+fn listed(root: &Path) -> Result<Vec<u8>, CommandError> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(root).args(["config", "--null", "--show-scope", "--list"]).stdin(Stdio::null());
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
+        command.env_remove(name);
+    }
+    let output = command
+        .output()
+        .map_err(|error| CommandError::new(format!("git cannot be asked how it signs: {error}")))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    Err(CommandError::new("git cannot be asked how it signs").excerpt(&said))
+}
+
+/// The last value of each key in the user's own and the machine's layer.
+fn of_the_user(listed: &[u8]) -> BTreeMap<&'static str, String> {
+    let text = String::from_utf8_lossy(listed);
+    let mut found = BTreeMap::new();
+    let mut words = text.split('\0');
+    while let (Some(scope), Some(entry)) = (words.next(), words.next()) {
+        let (name, value) = entry.split_once('\n').unwrap_or((entry, ""));
+        if let Some(key) = KEYS.into_iter().find(|key| *key == name)
+            && matches!(scope, "global" | "system")
+        {
+            found.insert(key, value.to_string());
+        }
+    }
+    found
+}
+
+/// As git reads `user.signingkey`: the key itself, or the file it is in.
+fn public_key(value: &str) -> Result<String, String> {
+    if let Some(key) = value.strip_prefix("key::") {
+        return Ok(key.into());
+    }
+    if value.starts_with("ssh-") {
+        return Ok(value.into());
+    }
+    let path = match (value.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(value),
+    };
+    if !path.is_absolute() {
+        return Err("write an absolute path, or one that starts with ~/".into());
+    }
+    // A private key stays where it is: its public one lies beside it.
+    let beside = PathBuf::from(format!("{}.pub", path.display()));
+    let public = path.extension().is_some_and(|extension| extension == "pub");
+    read(if public || !beside.exists() { &path } else { &beside })
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut options = fs_err::OpenOptions::new();
+    fs_err::os::unix::fs::OpenOptionsExt::custom_flags(
+        options.read(true),
+        OFlags::NONBLOCK.bits().cast_signed(),
+    );
+    let file = options.open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err("it is not a regular file".into());
+    }
+    let mut text = String::new();
+    file.take(LIMIT).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// Kind and data of a public key's line, without its comment.
+fn parse(text: &str) -> Option<(String, Vec<u8>)> {
+    let mut words = text.lines().next()?.split_whitespace();
+    let (kind, data) = (words.next()?, words.next()?);
+    let key = STANDARD.decode(data).ok()?;
+    // The kind is in the data once more.
+    let length = u32::from_be_bytes(*key.first_chunk()?) as usize;
+    (key.get(4..4 + length)? == kind.as_bytes()).then(|| (format!("{kind} {data}"), key.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJVNGNZ3VwUkVzTtVAZVlBVU3WJLwYVqYyEZqHfcb1L";
+
+    #[test]
+    fn the_repository_has_no_say() {
+        let listed = b"system\0gpg.format\nssh\0global\0user.signingkey\n~/a.pub\0global\0commit.gpgsign\0\
+            local\0user.signingkey\n/etc/shadow\0local\0gpg.format\nopenpgp\0command\0tag.gpgsign\ntrue\0";
+        let found: Vec<_> = of_the_user(listed).into_iter().collect();
+        let expected = [("commit.gpgsign", ""), ("gpg.format", "ssh"), ("user.signingkey", "~/a.pub")];
+        assert_eq!(found, expected.map(|(key, value)| (key, value.to_string())));
+    }
+
+    #[test]
+    fn a_key_is_its_kind_and_data() {
+        let (public, key) = parse(&format!("{KEY} me@home\nanother line")).unwrap();
+        assert_eq!((public.as_str(), key.len()), (KEY, 51));
+        for text in ["", "ssh-ed25519", "ssh-rsa AAAA", &KEY.replace("ssh-ed25519", "ssh-rsa"), "-----BEGIN"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_never_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("id");
+        std::fs::write(&path, "private").unwrap();
+        std::fs::write(dir.path().join("id.pub"), KEY).unwrap();
+        assert_eq!(public_key(path.to_str().unwrap()).unwrap(), KEY);
+        assert_eq!(public_key(&format!("key::{KEY}")).unwrap(), KEY);
+        assert!(public_key("id").is_err());
+        assert!(public_key("/dev/zero").unwrap_err().contains("regular"));
+    }
+
+    #[test]
+    fn variables_come_behind_the_users_own() {
+        let signing = Signing { public: "k".into(), key: vec![], commits: true, tags: false };
+        let env = signing.environment(&BTreeMap::from([("GIT_CONFIG_COUNT".into(), "1".into())]));
+        let text: Vec<String> = env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(
+            text.join(" "),
+            "GIT_CONFIG_COUNT=5 GIT_CONFIG_KEY_1=gpg.format GIT_CONFIG_KEY_2=user.signingkey \
+            GIT_CONFIG_KEY_3=commit.gpgsign GIT_CONFIG_KEY_4=tag.gpgsign GIT_CONFIG_VALUE_1=ssh \
+            GIT_CONFIG_VALUE_2=key::k GIT_CONFIG_VALUE_3=true GIT_CONFIG_VALUE_4=false"
+        );
+    }
+}
