@@ -75,6 +75,18 @@ impl ShareFs {
     ) {
         let found = found(entry);
         let mut nodes = self.nodes();
+        // The number stays, whichever file the name leads to.
+        if parent == ROOT
+            && self.inner.is_single_file(name)
+            && let Some(node) = nodes.child_of_root(name)
+        {
+            nodes.replace(node, &found);
+            nodes.remember(node);
+            entry.inode = node;
+            entry.attr.flags &= !ATTR_SUBMOUNT;
+            self.tidy(&mut nodes);
+            return;
+        }
         let identity = match novelty {
             Novelty::New | Novelty::NewAndOpen => Identity::Stranger,
             Novelty::MayBeKnown => nodes.identify(parent, name, &found),

@@ -190,6 +190,14 @@ impl NodeTable {
         Some((place.parent, &place.name))
     }
 
+    /// The node that was last seen as `name` at the very top.
+    pub(crate) fn child_of_root(&self, name: &CStr) -> Option<NodeId> {
+        let here = |node: &Node| {
+            node.place.as_ref().is_some_and(|place| place.parent == ROOT && *place.name == *name)
+        };
+        self.nodes.iter().find(|(_, node)| here(node)).map(|(id, _)| *id)
+    }
+
     #[cfg(test)]
     pub(crate) fn set_budget(&mut self, budget: u64) {
         self.budget = budget;

@@ -113,6 +113,8 @@ fn several(owner: (u32, u32)) -> (TempDir, TempDir, sandbox_share::ShareConfig) 
 fn use_several(server: &Server, folder: &TempDir, other: &TempDir, owner: u32) {
     let mut guest = Guest::boot(server.connect(), 0);
     assert_no_rights(server);
+    let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
+    assert_ne!(of(std::process::id()), of(server.inner()), "this is the case with namespaces");
     let top = guest.look_up(ROOT, "0").unwrap().nodeid;
     let (entry, handle) = guest.create(top, "made", 0o644).unwrap();
     guest.write(entry.nodeid, handle, b"by the guest").unwrap();
@@ -137,8 +139,6 @@ pub fn several_folders_are_served_side_by_side() {
     let (folder, other, config) = several((uid, gid));
     let server = Server::start(&config);
     use_several(&server, &folder, &other, uid);
-    let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
-    assert_ne!(of(std::process::id()), of(server.inner()), "this is the case with namespaces");
 }
 
 pub fn without_namespaces_the_share_still_works() {
