@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use sandbox_model::{
-    ByteSize, ExecSpec, NetworkPolicy, NoProxy, Proxies, SandboxSpec, SecretValues, WorkspaceMount,
+    ByteSize, ExecSpec, InvalidProxy, NetworkPolicy, NoProxy, Proxies, SandboxSpec, SecretValues,
+    WorkspaceMount,
 };
 use sandbox_runtime::contract::Harness;
 
@@ -23,8 +24,8 @@ use crate::world;
 type Outcome<T = ()> = Result<T, String>;
 
 pub const CASE: &str = "a_guest_behind_a_proxy_never_sees_its_password";
-/// The variable that people set.
-const VARIABLE: &str = "HTTPS_PROXY";
+/// A variable with the proxy. Not one of those that programs read: what the case itself fetches does not go there.
+const VARIABLE: &str = "CORP_PROXY";
 /// `me:hunter22-of-the-proxy`.
 const PASSWORD: &str = "hunter22-of-the-proxy";
 const AUTHORIZATION: &str = "Basic bWU6aHVudGVyMjItb2YtdGhlLXByb3h5";
@@ -46,7 +47,6 @@ pub fn run() -> Outcome {
     let output = Command::new(std::env::current_exe().map_err(text)?)
         .env(crate::CASE, CASE)
         .env(VARIABLE, format!("http://me:{PASSWORD}@127.0.0.1:{}", proxy.port))
-        .env_remove("https_proxy")
         .stdin(Stdio::null())
         .output()
         .map_err(text)?;
@@ -119,8 +119,9 @@ fn spec(harness: &QemuHarness) -> Outcome<SandboxSpec> {
 
 fn life(harness: &QemuHarness, spec: &SandboxSpec) -> Outcome {
     let runtime = harness.runtime();
-    let proxies = Proxies::of_variables(|name| std::env::var(name).ok(), NoProxy::default()).map_err(text)?;
-    runtime.start_with(&spec.name, &SecretValues::new(), proxies.as_ref()).map_err(text)?;
+    let proxy = std::env::var(VARIABLE).map_err(text)?.parse().map_err(|error: InvalidProxy| text(error))?;
+    let proxies = Proxies::one(proxy, NoProxy::default());
+    runtime.start_with(&spec.name, &SecretValues::new(), Some(&proxies)).map_err(text)?;
     let guest = |script: &str| -> Outcome<String> {
         let command = ExecSpec::new(["bash", "-c", script]);
         let said = runtime.exec(&spec.name, &command).and_then(sandbox_runtime::ExecSession::collect);
