@@ -54,13 +54,20 @@ fn machine(arguments: &[OsString]) -> Ended {
 
 /// What a machine that fell asleep leaves to do, with nobody waiting. Its memory is standard input.
 fn settle_memory(arguments: &[OsString]) -> Ended {
-    let [dir] = arguments else { return Err(CommandError::new("settle-memory takes the sandbox's folder")) };
+    let [dir, id] = arguments else {
+        return Err(CommandError::new("settle-memory takes the sandbox's folder and the sleep's id"));
+    };
     log::machine();
     let memory = std::io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .map_err(|error| CommandError::new(error.to_string()))?;
-    sandbox_runtime_qemu::settle_memory(&MachineFiles::new(Path::new(dir)), &File::from(memory)).map_err(told)
+    sandbox_runtime_qemu::settle_memory(
+        &MachineFiles::new(Path::new(dir)),
+        &File::from(memory),
+        &id.to_string_lossy(),
+    )
+    .map_err(told)
 }
 
 fn share(arguments: &[OsString]) -> Ended {

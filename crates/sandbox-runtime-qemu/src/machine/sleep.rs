@@ -71,11 +71,12 @@ pub async fn fall_asleep(
     // The state is complete, and the disks' last writes are the host kernel's: nothing waits in QEMU.
     parts.kill().await;
     let record = || -> Result<SavedMemory, sandbox_runtime::RuntimeError> {
+        let id = format!("{:032x}", rand::random::<u128>());
         // It waits for the lock, and finds the record.
-        let holder = Held::new(settle_later(files, config, &ram)?, &ram)?;
+        let holder = Held::new(settle_later(files, config, &ram, &id)?, &ram)?;
         Ok(SavedMemory {
             version: SavedMemory::VERSION,
-            id: format!("{:032x}", rand::random::<u128>()),
+            id,
             made: made(config, accel)?,
             disks: disks(files, config)?,
             memory: Kept::Held { holder, taken: in_use },
@@ -104,9 +105,9 @@ async fn settle(link: &Link, token: [u8; TOKEN]) -> Result<(), String> {
 }
 
 /// Starts the process that has the memory from now on, and writes it to the disk; nobody waits for it.
-fn settle_later(files: &MachineFiles, config: &MachineConfig, ram: &File) -> std::io::Result<u32> {
+fn settle_later(files: &MachineFiles, config: &MachineConfig, ram: &File, id: &str) -> std::io::Result<u32> {
     let mut command = std::process::Command::new(&config.program);
-    command.arg("internal").arg("settle-memory").arg(&files.dir);
+    command.arg("internal").arg("settle-memory").arg(&files.dir).arg(id);
     command.current_dir("/").stdin(Stdio::from(ram.try_clone()?)).stdout(Stdio::null());
     Ok(command.spawn()?.id())
 }

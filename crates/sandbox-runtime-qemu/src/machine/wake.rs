@@ -46,7 +46,9 @@ pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking
             // What it was woken from is of no use to anyone. Giving a large file back takes its time: nobody waits
             // for that.
             let used = File::open(files.memory());
-            memory::forget_locked(files).map_err(|error| error.to_string())?;
+            if let Err(error) = memory::forget_locked(files) {
+                tracing::warn!("cannot remove used memory: {error}");
+            }
             tokio::task::spawn_blocking(move || drop(used));
             Ok(Waking::Awake(Box::new(awake)))
         }
@@ -76,11 +78,12 @@ async fn go_on(
     let ram = Ram { memory, tsc_khz: saved.tsc_khz };
     let mut parts =
         Parts::start(files, config, saved.accel, ram, true).await.map_err(|error| error.to_string())?;
-    let woken = tokio::time::timeout(WAKES_WITHIN, async {
-        filled.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        revive(files, &mut parts, saved).await
-    });
-    let woken = woken.await;
+    // A slow disk takes its time, and ends: what is on it is not given up for that.
+    if let Err(error) = filled.await.map_err(std::io::Error::other).flatten() {
+        parts.end().await;
+        return Err(format!("its memory cannot be read: {error}"));
+    }
+    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved)).await;
     let problem = match woken {
         Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
         Ok(Err(problem)) => problem,

@@ -257,6 +257,7 @@ fn left_out() -> Outcome {
         "a_kept_command_goes_on_without_its_client",
         "a_kept_command_has_several_clients",
         "an_end_that_nobody_saw_is_kept",
+        "a_kept_command_that_ignores_its_end_is_killed",
         "a_command_is_kept_on_a_terminal_only",
         "a_kept_command_sleeps_and_wakes",
         "workspace_quota",
