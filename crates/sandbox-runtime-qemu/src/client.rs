@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use sandbox_model::{SandboxName, Status};
 use sandbox_runtime::RuntimeError;
@@ -11,6 +12,10 @@ use sandbox_wire::{FrameError, GUEST_PROTOCOL, MachineReply, MachineRequest};
 use crate::error::{from_frame, from_state};
 use crate::files::MachineFiles;
 use crate::record;
+
+/// Taking down a large guest's memory on a busy machine.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a connection found.
 #[derive(Debug)]
@@ -40,6 +45,32 @@ pub fn ask(files: &MachineFiles, request: &MachineRequest) -> Result<Asked, Runt
         Err(error) if gone(&error) => Ok(Asked::Gone),
         Err(error) => Err(from_frame(error)),
     }
+}
+
+/// Whether a machine listens. One that was killed still holds its lock for moments, while the kernel takes its
+/// memory down.
+pub fn listens(files: &MachineFiles) -> Result<bool, RuntimeError> {
+    match sandbox_state::connect_socket(&files.socket()) {
+        Ok(_) => Ok(true),
+        Err(StateError::Io(error))
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(from_state(error)),
+    }
+}
+
+/// Waits until a machine that listens no more has let go of its lock, or another has taken its place.
+pub fn wait_until_gone(files: &MachineFiles) -> Result<(), RuntimeError> {
+    let begin = Instant::now();
+    while begin.elapsed() < GONE_WITHIN
+        && !record::status(files).map_err(from_state)?.is_at_rest()
+        && !listens(files)?
+    {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
 }
 
 /// A connection that has been answered `Ready`; waits while the machine starts.

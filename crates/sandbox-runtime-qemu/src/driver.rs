@@ -88,7 +88,10 @@ impl QemuRuntime {
                 })
             }
             // It ended for another reason, or at another's request, while it was asked.
-            Asked::Gone => Ok(StopOutcome::Graceful.into()),
+            Asked::Gone => {
+                client::wait_until_gone(&files)?;
+                Ok(StopOutcome::Graceful.into())
+            }
         }
     }
 }
@@ -169,7 +172,8 @@ impl Runtime for QemuRuntime {
         let (files, _) = self.existing(name)?;
         // Without the lock first: a machine that is up, or on its way, needs no change.
         match boot::status(&files)? {
-            Status::Running => return Ok(()),
+            Status::Running if client::listens(&files)? => return Ok(()),
+            Status::Running => client::wait_until_gone(&files)?,
             Status::Starting => return boot::wait_until_running(name, &files),
             _ => {}
         }

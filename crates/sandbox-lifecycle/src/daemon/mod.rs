@@ -53,10 +53,25 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     }
     let _lock = server_lock(context, &target, request.verb)?;
     let process = Process::new(context, up, daemon);
+    let begin = Instant::now();
+    let failed = |problem| LifecycleError::Daemon {
+        agent: request.agent,
+        seconds: begin.elapsed().as_secs(),
+        problem,
+        log: process.log(),
+    };
     if let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())? {
         // Whoever held the lock has started it, or gave up while it was starting; or it slept, and has so much to
         // catch up on that it does not answer at once. One of a boot that is over does not live.
-        if waiter.healthy(&record).is_ok() || (process.lives()? && waiter.wait(&process, &record).is_ok()) {
+        let mut waited = waiter.healthy(&record).map_err(|error| error.to_string());
+        if waited.is_err() && process.lives()? {
+            waited = waiter.wait(&process, &record);
+            if context.reporter.cancelled() {
+                // A user who does not want to wait does not want the agent's work ended.
+                waited.clone().map_err(failed)?;
+            }
+        }
+        if waited.is_ok() {
             keep(&files, &mut record, up)?;
             return Ok(Some(reachable(&record)));
         }
@@ -69,14 +84,8 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     };
     // Recorded first: a server whose password nobody knows would be of no use.
     write_record(&files.daemon(), &record)?;
-    let begin = Instant::now();
     process.start(&record.password)?;
-    waiter.wait(&process, &record).map_err(|problem| LifecycleError::Daemon {
-        agent: request.agent,
-        seconds: begin.elapsed().as_secs(),
-        problem,
-        log: process.log(),
-    })?;
+    waiter.wait(&process, &record).map_err(failed)?;
     Ok(Some(reachable(&record)))
 }
 
