@@ -1,18 +1,14 @@
 //! What a machine has beside the checkout: published ports, and folders of the host, one of them read-only
 //! whatever the guest's own root does.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_model::{
-    ByteSize, ExecSpec, ExecUser, ExtraMount, NetworkPolicy, PortForward, SandboxSpec, WorkspaceMount,
-};
+use sandbox_model::{ExecSpec, ExecUser, ExtraMount, PortForward, SandboxSpec};
 use sandbox_runtime::contract::Harness;
 use sandbox_runtime::{Runtime, StopOutcome};
 
@@ -55,33 +51,15 @@ pub fn run() -> Result<(), String> {
 
 fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
     let folder = || harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text);
-    let (source, data, kept, third) = (folder()?, folder()?, folder()?, folder()?);
+    let (data, kept, third) = (folder()?, folder()?, folder()?);
     fs::write(third.join("file"), "first").map_err(text)?;
     fs::write(third.join("other"), "not shown").map_err(text)?;
     fs::write(data.join("there"), "from the host").map_err(text)?;
     fs::write(kept.join("there"), "as it was").map_err(text)?;
-    let owner = fs::metadata(&source).map_err(text)?;
-    let image = harness.image();
     // Nobody listens there now; whoever takes it before the machine does makes the case fail, not pass.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(text)?;
     Ok(SandboxSpec {
-        name: format!("beside-{}", std::process::id()).parse().map_err(text)?,
-        image: image.reference.clone(),
-        image_digest: image.digest.clone(),
         resources: harness.resources(),
-        root_disk: ByteSize::gib(1),
-        tmp: ByteSize::mib(64),
-        home: harness.home_disk().map_err(text)?,
-        workspace: WorkspaceMount {
-            source,
-            quota: ByteSize::mib(256),
-            host_uid: owner.uid(),
-            host_gid: owner.gid(),
-            guest_uid: image.dev_uid,
-            guest_gid: image.dev_gid,
-        },
-        env: BTreeMap::new(),
-        network: NetworkPolicy::default(),
         mounts: vec![
             ExtraMount { target: "/data".into(), source: data, readonly: false },
             ExtraMount { target: "/etc/single".into(), source: third.join("file"), readonly: true },
@@ -89,11 +67,7 @@ fn spec(harness: &QemuHarness) -> Result<SandboxSpec, String> {
             ExtraMount { target: "/home/dev/single".into(), source: third.join("file"), readonly: false },
         ],
         ports: vec![PortForward { bind: None, host: free.port(), guest: GUEST_PORT }],
-        secrets: Vec::new(),
-        ssh_agent: false,
-        labels: BTreeMap::new(),
-        idle_timeout: Duration::from_hours(1),
-        sleep: false,
+        ..crate::spec::plain(harness, "beside")?
     })
 }
 

@@ -20,6 +20,7 @@ mod proxy;
 mod resolver;
 mod secrets;
 mod sleep;
+mod spec;
 #[path = "../../../sandbox-network/tests/bridge/world.rs"]
 mod world;
 

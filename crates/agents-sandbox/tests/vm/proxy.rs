@@ -1,19 +1,14 @@
 //! A machine on a host behind a proxy: what the guest may reach leaves through it, without a setting in the guest,
 //! and nobody finds the proxy's password.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
-use sandbox_model::{
-    ByteSize, ExecSpec, InvalidProxy, NetworkPolicy, NoProxy, Proxies, SandboxSpec, SecretValues,
-    WorkspaceMount,
-};
+use sandbox_model::{ExecSpec, InvalidProxy, NetworkPolicy, NoProxy, Proxies, SandboxSpec, SecretValues};
 use sandbox_runtime::contract::Harness;
 
 use crate::contract::QemuHarness;
@@ -81,39 +76,14 @@ pub fn inside() -> Outcome {
 }
 
 fn spec(harness: &QemuHarness) -> Outcome<SandboxSpec> {
-    let source = harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text)?;
-    let owner = fs::metadata(&source).map_err(text)?;
-    let image = harness.image();
     Ok(SandboxSpec {
-        name: format!("proxy-{}", std::process::id()).parse().map_err(text)?,
-        image: image.reference.clone(),
-        image_digest: image.digest.clone(),
-        resources: sandbox_model::Resources { cpus: 1, memory: ByteSize::mib(512) },
-        root_disk: ByteSize::gib(1),
-        tmp: ByteSize::mib(64),
-        home: harness.home_disk().map_err(text)?,
-        workspace: WorkspaceMount {
-            source,
-            quota: ByteSize::mib(256),
-            host_uid: owner.uid(),
-            host_gid: owner.gid(),
-            guest_uid: image.dev_uid,
-            guest_gid: image.dev_gid,
-        },
-        env: BTreeMap::new(),
         network: NetworkPolicy {
             egress_allow: vec!["open.example.com".into()],
             // Nobody answers there: this host knows no name of the world.
             dns_servers: vec!["127.0.0.1:9".into()],
             ..NetworkPolicy::default()
         },
-        mounts: Vec::new(),
-        ports: Vec::new(),
-        secrets: Vec::new(),
-        ssh_agent: false,
-        labels: BTreeMap::new(),
-        idle_timeout: Duration::from_hours(1),
-        sleep: false,
+        ..crate::spec::plain(harness, "proxy")?
     })
 }
 

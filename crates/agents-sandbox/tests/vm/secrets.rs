@@ -1,6 +1,5 @@
 //! A secret with a real machine: its host gets the value, and nobody finds it anywhere else, however they look.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,10 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use memchr::memmem;
-use sandbox_model::{
-    ByteSize, ExecSpec, ExecUser, NetworkPolicy, SandboxSpec, SecretSpec, SecretValue, SecretValues,
-    WorkspaceMount,
-};
+use sandbox_model::{ExecSpec, ExecUser, NetworkPolicy, SandboxSpec, SecretSpec, SecretValue, SecretValues};
 use sandbox_runtime::contract::Harness;
 use sandbox_runtime::{RuntimeError, StopOutcome};
 
@@ -86,34 +82,13 @@ impl Case {
         let heard = world.https(listener, &NAMES);
         let dns = resolver::names(NAMES.map(|name| (name, GATEWAY, "")).to_vec());
         let harness = QemuHarness::new()?;
-        let source = harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text)?;
-        let owner = fs::metadata(&source).map_err(text)?;
-        let image = harness.image();
         let value = format!("sk-{:016x}", std::collections::hash_map::RandomState::new().hash_one(port));
         let spec = SandboxSpec {
-            name: format!("secrets-{}", std::process::id()).parse().map_err(text)?,
-            image: image.reference.clone(),
-            image_digest: image.digest.clone(),
-            resources: sandbox_model::Resources { cpus: 1, memory: ByteSize::mib(512) },
-            root_disk: ByteSize::gib(1),
-            tmp: ByteSize::mib(64),
-            home: harness.home_disk().map_err(text)?,
-            workspace: WorkspaceMount {
-                source,
-                quota: ByteSize::mib(256),
-                host_uid: owner.uid(),
-                host_gid: owner.gid(),
-                guest_uid: image.dev_uid,
-                guest_gid: image.dev_gid,
-            },
-            env: BTreeMap::new(),
             network: NetworkPolicy {
                 egress_allow: ["host", NAMES[0], NAMES[1]].map(String::from).to_vec(),
                 dns_servers: vec![format!("127.0.0.1:{dns}")],
                 ..NetworkPolicy::default()
             },
-            mounts: Vec::new(),
-            ports: Vec::new(),
             secrets: vec![SecretSpec {
                 name: "API_KEY".into(),
                 hosts: vec![format!("{}:{port}", NAMES[0]).parse().map_err(text)?],
@@ -122,10 +97,8 @@ impl Case {
                 body: false,
                 fingerprint: "f".into(),
             }],
-            ssh_agent: false,
-            labels: BTreeMap::new(),
-            idle_timeout: Duration::from_hours(1),
             sleep: harness.runtime().capabilities().sleep,
+            ..crate::spec::plain(&harness, "secrets")?
         };
         let values = SecretValues::from([("API_KEY".into(), SecretValue::new(value.clone()))]);
         Ok(Self { harness, spec, values, value, port, heard })

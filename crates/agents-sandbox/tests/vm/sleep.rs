@@ -1,21 +1,18 @@
 //! Sleep and wake with something broken on the way: each file of the saved memory, each process at several
 //! moments. Whatever happens, the next start comes up, and home, checkout and root disk are whole.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox_model::{
-    ByteSize, ExecSpec, ExitStatus, NetworkPolicy, NetworkProfile, Resources, SandboxName, SandboxSpec,
-    WorkspaceMount,
+    ByteSize, ExecSpec, ExitStatus, NetworkPolicy, NetworkProfile, SandboxName, SandboxSpec,
 };
 use sandbox_runtime::contract::Harness;
 use sandbox_runtime::{Runtime, StopOutcome};
 
 use crate::contract::QemuHarness;
-use crate::image;
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -49,41 +46,17 @@ struct Sleeper {
 
 impl Sleeper {
     fn new(name: &str) -> Outcome<Self> {
-        use std::os::unix::fs::MetadataExt;
         let harness = QemuHarness::new()?;
         if !harness.runtime().capabilities().sleep {
             return Err(
                 "this QEMU cannot save memory: 8.2 or newer is needed (scripts/install-needs test)".into()
             );
         }
-        let source = harness.workspace_dir().and_then(|dir| dir.canonicalize()).map_err(text)?;
-        let owner = fs::metadata(&source).map_err(text)?;
         let made = harness.image();
         let spec = SandboxSpec {
-            name: format!("{name}-{}", std::process::id()).parse().map_err(text)?,
-            image: made.reference.clone(),
-            image_digest: made.digest.clone(),
-            resources: Resources { cpus: 1, memory: ByteSize::mib(512) },
-            root_disk: ByteSize::gib(1),
-            tmp: ByteSize::mib(64),
-            home: harness.home_disk().map_err(text)?,
-            workspace: WorkspaceMount {
-                source,
-                quota: ByteSize::mib(256),
-                host_uid: owner.uid(),
-                host_gid: owner.gid(),
-                guest_uid: image::DEV_UID,
-                guest_gid: image::DEV_UID,
-            },
-            env: BTreeMap::new(),
             network: NetworkPolicy { profile: NetworkProfile::Host, ..NetworkPolicy::default() },
-            ssh_agent: false,
-            labels: BTreeMap::new(),
-            mounts: Vec::new(),
-            ports: Vec::new(),
-            secrets: Vec::new(),
-            idle_timeout: Duration::from_hours(1),
             sleep: true,
+            ..crate::spec::plain(&harness, name)?
         };
         let mut archive = fs::File::open(&made.archive).map_err(text)?;
         let runtime = harness.runtime();

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{getegid, geteuid};
 
+use super::child::works_in_a_child;
 use crate::config::ShareConfig;
 use crate::error::ShareError;
 
@@ -26,7 +27,7 @@ pub(crate) fn open(config: &ShareConfig) -> Result<Vec<OwnedFd>, ShareError> {
     if folders.is_empty() {
         return Ok(folders);
     }
-    if !in_a_child(|| stand_alone(&folders)).map_err(ShareError::Probe)? {
+    if !works_in_a_child(|| stand_alone(&folders)).map_err(ShareError::Probe)? {
         log::warn!("this host allows no namespaces: folders are served as they are");
         return Ok(folders);
     }
@@ -57,29 +58,4 @@ fn copy_of(folder: &OwnedFd) -> io::Result<OwnedFd> {
 
 fn check(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Whether `action` works, tried in a child: namespaces that are half allowed cannot be left again.
-fn in_a_child<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<bool> {
-    // SAFETY: the caller guarantees a single thread, so the child has a consistent copy of everything; it leaves
-    // by `_exit` below.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let code = i32::from(action().is_err());
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: `status` is valid for the call, `child` is our own and not yet waited for.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-            Ok(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0)
-        }
-    }
 }

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixListener;
 use virtiofsd::sandbox::{Sandbox, SandboxMode};
 use virtiofsd::seccomp::{SeccompAction, enable_seccomp};
 
+use super::child::works_in_a_child;
 use super::lifeline::Tie;
 use crate::config::ShareConfig;
 use crate::error::ShareError;
@@ -65,34 +66,10 @@ pub(crate) fn filter_system_calls() -> Result<(), ShareError> {
     enable_seccomp(SeccompAction::Kill, false).map_err(ShareError::Seccomp)
 }
 
-/// Tries the namespaces out in a child, because they cannot be left again when they turn out to be
-/// half forbidden (as by rules that allow a user namespace but no mount in it).
 fn namespaces_work(dir: &str, listener: &UnixListener) -> io::Result<bool> {
     let spare = listener.try_clone()?;
-    // SAFETY: the caller guarantees a single thread, so the child has a consistent copy of
-    // everything; it leaves by `_exit` below.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            std::panic::set_hook(Box::new(|_| {}));
-            let mut sandbox = Sandbox::new(dir.to_owned(), SandboxMode::Namespace, vec![], vec![]);
-            let entered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                sandbox.enter(spare.into()).is_ok()
-            }));
-            let code = i32::from(!matches!(entered, Ok(true)));
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: `status` is valid for the call, `child` is our own and not yet waited for.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-            Ok(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0)
-        }
-    }
+    works_in_a_child(|| {
+        let mut sandbox = Sandbox::new(dir.to_owned(), SandboxMode::Namespace, vec![], vec![]);
+        sandbox.enter(spare.into()).map_err(|error| io::Error::other(format!("{error:?}")))
+    })
 }
