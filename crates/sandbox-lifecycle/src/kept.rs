@@ -54,7 +54,10 @@ pub fn end_lost_clients(context: &Context<'_>, name: &SandboxName, daemon: &Daem
         match context.runtime.end_session(name, session) {
             // Another client was faster, or it ended by itself.
             Err(RuntimeError::NoSuchSession { .. }) | Ok(_) => {}
-            Err(error) => return Err(error.into()),
+            // Nobody's own work waits for that.
+            Err(error) => {
+                context.reporter.verbose(&format!("session {session} of a lost server stays: {error}"));
+            }
         }
     }
     Ok(())

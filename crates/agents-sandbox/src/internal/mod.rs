@@ -19,6 +19,7 @@ use sandbox_runtime_qemu::MachineFiles;
 use sandbox_share::ShareConfig;
 use sandbox_state::SandboxFiles;
 use serde::de::DeserializeOwned;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::app::App;
 use crate::error::CommandError;
@@ -58,6 +59,11 @@ fn settle_memory(arguments: &[OsString]) -> Ended {
         return Err(CommandError::new("settle-memory takes the sandbox's folder and the sleep's id"));
     };
     log::machine();
+    // Whoever shuts the computer down or logs out gives it the seconds that it needs.
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::default())
+            .map_err(|error| CommandError::new(error.to_string()))?;
+    }
     let memory = std::io::stdin()
         .as_fd()
         .try_clone_to_owned()

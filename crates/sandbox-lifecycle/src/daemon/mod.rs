@@ -63,15 +63,15 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     if let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())? {
         // Whoever held the lock has started it, or gave up while it was starting; or it slept, and has so much to
         // catch up on that it does not answer at once. One of a boot that is over does not live.
-        let mut waited = waiter.healthy(&record).map_err(|error| error.to_string());
-        if waited.is_err() && process.lives()? {
-            waited = waiter.wait(&process, &record);
+        let mut outcome = waiter.healthy(&record).map_err(|error| error.to_string());
+        if outcome.is_err() && process.lives()? {
+            outcome = waiter.wait(&process, &record);
             if context.reporter.cancelled() {
                 // A user who does not want to wait does not want the agent's work ended.
-                waited.clone().map_err(failed)?;
+                outcome.clone().map_err(failed)?;
             }
         }
-        if waited.is_ok() {
+        if outcome.is_ok() {
             keep(&files, &mut record, up)?;
             return Ok(Some(reachable(&record)));
         }

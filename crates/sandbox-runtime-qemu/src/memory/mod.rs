@@ -53,9 +53,10 @@ pub fn saved(files: &MachineFiles) -> Option<ByteSize> {
     let blocks = |path| fs::metadata(path).map_or(0, |found| found.blocks() * 512);
     let memory = match SavedMemory::read(files) {
         Ok(record) => match record?.memory {
-            Kept::Held { taken, .. } => taken,
+            Kept::Held { holder, taken } if holder.is_there() => taken,
             Kept::OnDisk { .. } => blocks(files.memory()),
-            Kept::Lost { .. } => 0,
+            // The next start says what became of it.
+            Kept::Held { .. } | Kept::Lost { .. } => return None,
         },
         Err(_) => blocks(files.memory()),
     };
@@ -83,8 +84,13 @@ fn remove(path: &Path) -> Result<(), RuntimeError> {
 /// [`forget`] for whoever holds the lock.
 pub fn forget_locked(files: &MachineFiles) -> Result<Option<ByteSize>, RuntimeError> {
     let saved = saved(files);
+    let was_recorded = files.memory_record().exists();
     for path in [files.memory_record(), files.memory_state(), files.memory_aside(), files.memory()] {
         remove(&path)?;
+    }
+    if was_recorded {
+        // It must not come back after a power loss: the disks move on.
+        fs::File::open(&files.dir)?.sync_all()?;
     }
     Ok(saved)
 }

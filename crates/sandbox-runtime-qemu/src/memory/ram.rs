@@ -4,7 +4,7 @@
 //! touches to the disk again and again, and traps the guest's next write to it. A JavaScript heap of 300 MB
 //! had 1.2 GB written in a minute, and took a quarter longer.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -46,9 +46,22 @@ impl Held {
         Ok(Self { pid, device: found.dev(), inode: found.ino() })
     }
 
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/0", self.pid)
+    }
+
+    fn is(&self, found: &Metadata) -> bool {
+        (found.dev(), found.ino()) == (self.device, self.inode)
+    }
+
+    /// Whether that process still has the memory.
+    pub fn is_there(&self) -> bool {
+        fs_err::metadata(self.path()).is_ok_and(|found| self.is(&found))
+    }
+
     /// The memory, if that process still has it.
     pub fn take(&self) -> io::Result<File> {
-        let path = format!("/proc/{}/fd/0", self.pid);
+        let path = self.path();
         let gone = || io::Error::other("the process that wrote it to the disk ended before it was done");
         // The number may be another process's by now: nothing of that one is opened.
         let link = fs_err::read_link(&path).map_err(|_| gone())?;
@@ -56,8 +69,7 @@ impl Held {
             return Err(gone());
         }
         let ram = fs_err::OpenOptions::new().read(true).write(true).open(&path)?.into_parts().0;
-        let found = ram.metadata()?;
-        if (found.dev(), found.ino()) == (self.device, self.inode) { Ok(ram) } else { Err(gone()) }
+        if self.is(&ram.metadata()?) { Ok(ram) } else { Err(gone()) }
     }
 }
 
@@ -202,15 +214,18 @@ mod tests {
         let mut word = [0; 4];
         held.take().unwrap().read_exact_at(&mut word, 0).unwrap();
         assert_eq!(&word, b"mine");
+        assert!(held.is_there());
         let mut other = sleeping(new_ram(1 << 20).unwrap());
         let mut third = sleeping(tempfile::tempfile().unwrap());
         for pid in [other.id(), third.id()] {
-            assert!(Held { pid, ..held.clone() }.take().is_err());
+            let elsewhere = Held { pid, ..held.clone() };
+            assert!(elsewhere.take().is_err() && !elsewhere.is_there());
         }
         for child in [&mut holder, &mut other, &mut third] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+        assert!(!held.is_there());
         assert!(held.take().unwrap_err().to_string().contains("ended before"));
     }
 
