@@ -14,6 +14,8 @@ use crate::session::blocking;
 
 /// How long the host may take to read the reply and close its end before the power goes anyway.
 pub const HOST_READS_WITHIN: Duration = Duration::from_millis(100);
+/// How long everybody may take to end before terminals are hung up.
+const SHELLS_WAIT: Duration = Duration::from_secs(1);
 /// How long killed processes may take to be gone.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -60,7 +62,15 @@ pub fn end_processes(grace: Duration) {
     // A stopped process acts on nothing until it continues.
     let _ = kill(everybody, Signal::SIGTERM);
     let _ = kill(everybody, Signal::SIGCONT);
-    if !nobody_left_within(grace) {
+    let first = grace.min(SHELLS_WAIT);
+    if nobody_left_within(first) {
+        return;
+    }
+    // A shell that waits for its user does not hear the first.
+    for (pid, _) in programs().filter(|(_, stat)| leads_a_terminal(stat)) {
+        let _ = kill(pid, Signal::SIGHUP);
+    }
+    if !nobody_left_within(grace.saturating_sub(first)) {
         let _ = kill(everybody, Signal::SIGKILL);
         nobody_left_within(KILLED_WITHIN);
     }
@@ -68,7 +78,7 @@ pub fn end_processes(grace: Duration) {
 
 fn nobody_left_within(limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
-    while anybody_left() {
+    while programs().next().is_some() {
         if Instant::now() >= deadline {
             return false;
         }
@@ -77,15 +87,17 @@ fn nobody_left_within(limit: Duration) -> bool {
     true
 }
 
-fn anybody_left() -> bool {
-    let me = std::process::id();
-    let Ok(processes) = fs_err::read_dir("/proc") else { return false };
-    processes
+/// Everything that runs but this process and process 1, with its line in `/proc/PID/stat`.
+fn programs() -> impl Iterator<Item = (Pid, String)> {
+    let me = Pid::this();
+    fs_err::read_dir("/proc")
+        .into_iter()
         .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != 1 && *pid != me)
-        .filter_map(|pid| fs_err::read_to_string(format!("/proc/{pid}/stat")).ok())
-        .any(|stat| is_running_program(&stat))
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+        .filter(move |pid| pid.as_raw() != 1 && *pid != me)
+        .filter_map(|pid| Some((pid, fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?)))
+        .filter(|(_, stat)| is_running_program(stat))
 }
 
 /// Whether a line of `/proc/PID/stat` is neither a kernel thread nor a process that has ended already.
@@ -99,6 +111,15 @@ fn is_running_program(stat: &str) -> bool {
     let state = fields.next();
     let parent = fields.next().and_then(|word| word.parse::<u32>().ok());
     pid != Some(KTHREADD) && parent != Some(KTHREADD) && !matches!(state, Some("Z" | "X"))
+}
+
+/// Whether a line of `/proc/PID/stat` is of the first process of a session with a terminal.
+fn leads_a_terminal(stat: &str) -> bool {
+    let pid = stat.split(' ').next();
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+    let mut fields = rest.split(' ').skip(3);
+    let (session, terminal) = (fields.next(), fields.next());
+    session == pid && terminal.is_some_and(|number| number != "0")
 }
 
 /// Writes everything back and unmounts what holds data. What is busy is let go lazily: the data is safe.
@@ -150,6 +171,14 @@ mod tests {
         assert!(!is_running_program("9 (kworker/0:1) I 2 0 0"));
         assert!(!is_running_program("58 (true) Z 1 58"));
         assert!(!is_running_program("nonsense"));
+    }
+
+    #[test]
+    fn a_shell_on_a_terminal_leads_it() {
+        assert!(leads_a_terminal("57 (a) b) S 1 57 57 34816 57 0"));
+        assert!(!leads_a_terminal("58 (sleep) S 57 58 57 34816 57 0"), "a job of it");
+        assert!(!leads_a_terminal("59 (server) S 1 59 59 0 -1 0"), "no terminal");
+        assert!(!leads_a_terminal("nonsense"));
     }
 
     #[test]

@@ -37,8 +37,10 @@ impl Ssh {
         let signing = if signing { Some(git::signing(root)?) } else { None };
         let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from).filter(|path| path.is_absolute());
         if socket.is_none() {
-            app.console
-                .warning("SSH_AUTH_SOCK is not set, so programs in the sandbox reach no ssh-agent of yours");
+            app.console.warning(
+                "SSH_AUTH_SOCK is not set: programs in the sandbox reach an ssh-agent of yours only where an earlier \
+                 command brought one",
+            );
         }
         let rules = rules(agent, &settings.ssh_keys.value, signing.as_ref());
         let env = signing.map(|signing| signing.environment(env)).unwrap_or_default();
