@@ -7,6 +7,7 @@
 mod archive;
 mod buildah;
 mod docker;
+mod failure;
 mod find;
 mod podman;
 mod process;

@@ -2,7 +2,6 @@
 //!
 //! Children stay in our process group, so that Ctrl-C on a terminal reaches them too.
 
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,13 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::steps::{parse_blame, parse_step};
-use crate::{BuildFailure, Events, ImageError, Result};
+use super::failure::Failure;
+use super::steps::parse_step;
+use crate::{Events, ImageError, Result};
 
-/// How many of the last lines an error carries.
-const KEPT_LINES: usize = 40;
-/// Characters that an error keeps of one line.
-const LONGEST_LINE: usize = 400;
 const POLL: Duration = Duration::from_millis(100);
 /// How long a tool may take to clean up before it is killed.
 const GRACE: Duration = Duration::from_secs(20);
@@ -78,23 +74,16 @@ pub(crate) fn run(
     drop(command);
     let lines = read_lines(reader);
     let started = Instant::now();
-    let mut tail = VecDeque::new();
-    let mut step = None;
+    let mut failure = Failure::default();
     let mut ended: Option<Instant> = None;
     loop {
         match lines.recv_timeout(POLL) {
             Ok(line) => {
                 if let Some(found) = parse_step(&line) {
                     events.step(&found);
-                    step = Some(found.text);
-                } else if let Some(blamed) = parse_blame(&line) {
-                    step = Some(blamed);
                 }
                 events.log(&line);
-                if tail.len() == KEPT_LINES {
-                    tail.pop_front();
-                }
-                tail.push_back(shortened(line));
+                failure.hear(&line);
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -122,16 +111,7 @@ pub(crate) fn run(
     if status.success() {
         return Ok(());
     }
-    let last_lines = tail.into();
-    Err(ImageError::Failed(BuildFailure { tool: tool.into(), step, status: describe(status), last_lines }))
-}
-
-/// An engine repeats a whole instruction in its last line.
-fn shortened(line: String) -> String {
-    match line.char_indices().nth(LONGEST_LINE) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    Err(ImageError::Failed(failure.report(tool, describe(status))))
 }
 
 /// A build's output is not ours: it must not reach the user's terminal as commands.
