@@ -55,7 +55,7 @@ pub use activity::agent_activity;
 pub use build::{Built, build};
 pub use command::{agent_command, exec_command, shell_command};
 pub use context::{Context, Identity, Reporter, Silent, Step};
-pub use daemon::{Daemon, ensure_daemon, warm_up};
+pub use daemon::{Daemon, daemon_of_kept_client, ensure_daemon, warm_up};
 pub use decisions::{
     Decisions, Declined, HomeChoice, HomeQuestion, KeepAll, RunningChoice, RunningQuestion, ServerChoice,
     ServerQuestion, SleepingQuestion, VersionChoice, VersionQuestion,

@@ -344,6 +344,14 @@ impl Runtime for QemuRuntime {
         }
     }
 
+    fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
+        let (files, _) = self.existing(name)?;
+        match client::ask(&files, &MachineRequest::State)? {
+            Asked::Answer(_, MachineReply::State(state)) => Ok(state.guest_boot.or(Some(state.boot_id))),
+            _ => Ok(None),
+        }
+    }
+
     fn emulated(&self, name: &SandboxName) -> Result<bool> {
         let (files, _) = self.existing(name)?;
         match client::ask(&files, &MachineRequest::State)? {

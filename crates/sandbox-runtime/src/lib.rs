@@ -298,8 +298,14 @@ pub trait Runtime: Send + Sync {
     /// Counts as a client until dropped, so that the runtime's own idle stop does not fire.
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>>;
 
-    /// Another word for every boot; `None` at rest.
+    /// Another word for every start, of a sandbox that sleeps too; `None` at rest.
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>>;
+
+    /// Another word for every boot of the guest, and the same again when it has slept: what was done once a boot
+    /// is still done. `None` at rest.
+    fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
+        self.boot_id(name)
+    }
 
     /// Whether a running sandbox does without hardware virtualization, so that programs which compile as
     /// they run had better compile less.

@@ -64,7 +64,11 @@ pub struct MachineState {
     pub status: String,
     /// Clients connected now, this one not counted.
     pub clients: u32,
+    /// Another for every start, a wake included.
     pub boot_id: String,
+    /// The same until the guest boots again; none before it is up.
+    #[serde(default)]
+    pub guest_boot: Option<String>,
     /// The accelerator in use, `kvm` or `tcg`.
     pub accel: String,
 }

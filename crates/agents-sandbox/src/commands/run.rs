@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use sandbox_config::Flags;
-use sandbox_lifecycle::{AgentProfile, Stage, WorktreeWish, profile};
+use sandbox_lifecycle::{
+    AgentProfile, Context, Daemon, LifecycleError, Stage, Up, UpRequest, WorktreeWish, profile,
+};
 
 use super::args::PrepareArgs;
 use super::{CommandResult, attend, network, prepare, serve};
@@ -105,8 +107,9 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
     agent_version::ask(&context, &meant, &up);
     Stage::Provisioning.run(&app.console, || prepare::provision(&context, &request, &up, streams))?;
-    let daemon =
-        Stage::Daemon.run(&app.console, || sandbox_lifecycle::ensure_daemon(&context, &request, &up))?;
+    let another = args.new || args.serve_only || args.worktree.is_some() || !args.agent_args.is_empty();
+    let back = streams.tty && !another;
+    let (daemon, joins) = Stage::Daemon.run(&app.console, || find_server(&context, &request, &up, back))?;
     if let (Some(wish), Some(daemon)) = (&args.worktree, &daemon) {
         let begun = Instant::now();
         let opened = sandbox_lifecycle::open_worktree(&context, &up, daemon, wish)?;
@@ -117,7 +120,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     } else {
         Stage::Branch.report(&app.console, "the checkout itself", Duration::ZERO);
     }
-    if let Some(daemon) = &daemon {
+    if let (Some(daemon), false) = (&daemon, joins) {
         sandbox_lifecycle::warm_up(&context, &up, daemon);
     }
     if let (Some(wishes), Some(daemon)) = (wishes, &daemon) {
@@ -145,6 +148,19 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         drop(up);
         exit
     })
+}
+
+/// The agent's server, and whether it has a client that the user may be `back` in, whose screen is there already.
+fn find_server(
+    context: &Context<'_>,
+    request: &UpRequest,
+    up: &Up,
+    back: bool,
+) -> Result<(Option<Daemon>, bool), LifecycleError> {
+    if back && let Some(daemon) = sandbox_lifecycle::daemon_of_kept_client(context, request, up)? {
+        return Ok((Some(daemon), true));
+    }
+    Ok((sandbox_lifecycle::ensure_daemon(context, request, up)?, false))
 }
 
 /// What only a server can do.

@@ -292,6 +292,10 @@ impl Runtime for Routed {
         self.of(name)?.boot_id(name)
     }
 
+    fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
+        self.of(name)?.guest_boot(name)
+    }
+
     fn emulated(&self, name: &SandboxName) -> Result<bool> {
         self.of(name)?.emulated(name)
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health, profile};
 use sandbox_state::{DaemonRecord, SandboxFiles, read_record, write_record};
 
+use crate::kept;
 use crate::locks::server_lock;
 use crate::{Context, LifecycleError, Result, Up, UpRequest};
 
@@ -86,6 +87,24 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     write_record(&files.daemon(), &record)?;
     process.start(&record.password)?;
     waiter.wait(&process, &record).map_err(failed)?;
+    Ok(Some(reachable(&record)))
+}
+
+/// The server of a client that is kept in `up.guest_dir` and that nobody looks at, where its process lives. Such
+/// a client is back on the screen at once; a server that has much to catch up on, after a sleep, answers it later.
+/// `None` where there is no such client: then [`ensure_daemon`].
+pub fn daemon_of_kept_client(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<Option<Daemon>> {
+    let Some(daemon) = &profile(request.agent).daemon else { return Ok(None) };
+    let target = request.target();
+    let files = context.layout.sandbox_state(&target.checkout, target.agent);
+    let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())? else { return Ok(None) };
+    let client = kept::agent(up, &record.password, &[]);
+    if kept::detached_session(context, &up.name, &client)?.is_none()
+        || !Process::new(context, up, daemon).lives()?
+    {
+        return Ok(None);
+    }
+    keep(&files, &mut record, up)?;
     Ok(Some(reachable(&record)))
 }
 

@@ -13,8 +13,12 @@ use crate::{Context, Result, Up};
 /// the environment, and `dev`'s login environment is the server's.
 const START: &str = r#"log=$1; shift; echo $$ >"$log.pid"; exec "$@" >"$log" 2>&1"#;
 
-/// A number that was given to another program meanwhile is not ours.
-const LIVES: &str = r#"read -r pid <"$1.pid" && grep -qa -- "$2" "/proc/$pid/cmdline""#;
+/// A number that was given to another program meanwhile is not ours. One process, because a user waits for it: the
+/// shell's `read` leaves out the zeros between the words.
+const LIVES: &str = r#"read -r pid <"$1.pid" || exit 1
+read -r words <"/proc/$pid/cmdline"
+case $words in *"$2"*) exit 0 ;; esac
+exit 1"#;
 
 /// No number at all is a shell that has not come that far: on a busy machine a login shell takes seconds.
 const ENDED: &str = r#"[ -e "$1.pid" ] || exit 1

@@ -27,7 +27,8 @@ pub struct StartupHook {
 }
 
 /// The hooks that this boot has not had yet, in the order of their targets. Each boot's are given out once,
-/// to whoever asks first; a hook that is added later waits for the next boot. With them comes what else is
+/// to whoever asks first; a hook that is added later waits for the next boot. A guest that wakes does not boot:
+/// what its hooks started goes on. With them comes what else is
 /// done once a boot: the checkout shows under its host path.
 pub fn startup_hooks(
     context: &Context<'_>,
@@ -38,7 +39,7 @@ pub fn startup_hooks(
 ) -> Result<Vec<StartupHook>> {
     let target = request.target();
     let path = context.layout.sandbox_state(&target.checkout, target.agent).provision();
-    let had = |record: &ProvisionRecord| record.hooks_boot.as_deref() == Some(up.boot_id.as_str());
+    let had = |record: &ProvisionRecord| record.hooks_boot.as_deref() == Some(up.guest_boot.as_str());
     let read = || read_record::<ProvisionRecord>(&path).map(Option::unwrap_or_default);
     if had(&read()?) {
         return Ok(Vec::new());
@@ -48,7 +49,7 @@ pub fn startup_hooks(
     if had(&record) {
         return Ok(Vec::new());
     }
-    record.hooks_boot = Some(up.boot_id.clone());
+    record.hooks_boot = Some(up.guest_boot.clone());
     write_record(&path, &record)?;
     link_host_path(context, &request.project, up)?;
     let hooks = assembly.hooks.iter().map(|hook| {

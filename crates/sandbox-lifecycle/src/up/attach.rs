@@ -63,12 +63,14 @@ pub fn finish(
     lease: Lease,
 ) -> Result<Outcome> {
     let Some(boot_id) = context.runtime.boot_id(name)? else { return Ok(Outcome::Unsettled) };
+    let Some(guest_boot) = context.runtime.guest_boot(name)? else { return Ok(Outcome::Unsettled) };
     Ok(Outcome::Up(Up {
         emulated: context.runtime.emulated(name)?,
         name: name.clone(),
         agent: request.agent,
         lease,
         boot_id,
+        guest_boot,
         started: false,
         guest_dir: guest::guest_dir(&request.project.subdir),
     }))

@@ -32,8 +32,10 @@ pub struct Up {
     pub name: SandboxName,
     pub agent: AgentName,
     pub lease: Lease,
-    /// Another word for every boot.
+    /// Another word for every start.
     pub boot_id: String,
+    /// Another word for every boot of the guest; the same when it slept and woke.
+    pub guest_boot: String,
     /// This call booted it.
     pub started: bool,
     /// The guest folder that matches the one where the command was typed.

@@ -117,4 +117,15 @@ fn hooks() {
     sandbox_lifecycle::stop(&context, &request.target(), false).unwrap();
     let up = sandbox_lifecycle::up(&context, &request).unwrap();
     assert_eq!(ask(&request, &up).len(), 1);
+    drop(up);
+    sandbox_lifecycle::stop(&context, &request.target(), false).unwrap();
+    request.settings.sleep = true;
+    let up = sandbox_lifecycle::up(&context, &request).unwrap();
+    let boot = up.boot_id.clone();
+    assert_eq!(ask(&request, &up).len(), 1);
+    drop(up);
+    assert!(sandbox_lifecycle::rest(&context, &request.target()).unwrap().asleep);
+    let up = sandbox_lifecycle::up(&context, &request).unwrap();
+    assert_ne!(up.boot_id, boot);
+    assert!(ask(&request, &up).is_empty(), "what hooks started goes on in a guest that wakes");
 }

@@ -33,8 +33,8 @@ mod wake;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::DumpableBehavior;
@@ -97,6 +97,7 @@ async fn machine(
         phase: phases,
         orders: sender,
         boot_id: format!("{:032x}", rand::random::<u128>()),
+        guest_boot: OnceLock::new(),
         accel: accels,
         clients: AtomicU32::new(0),
         told: Notify::new(),
@@ -131,6 +132,7 @@ async fn machine(
         }
     };
     accel.send_replace(used);
+    let _ = served.guest_boot.set(parts.ram.boot.clone());
     life.say("running");
     served.ports.serve(&config.spec.ports, published, &link).await;
     phase.send_replace(Phase::Running(link.clone()));

@@ -37,17 +37,20 @@ pub struct Parts {
     pub ram: Ram,
 }
 
-/// The guest's memory, with what the guest's kernel was told of the time stamp counter.
+/// The guest's memory, with what the guest's kernel was told of the time stamp counter, and the name of the boot
+/// that it began with.
 #[derive(Debug)]
 pub struct Ram {
     pub memory: std::fs::File,
     pub tsc_khz: Option<u64>,
+    pub boot: String,
 }
 
 impl Ram {
     /// For a boot.
     pub fn new(config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
-        Ok(Self { memory: new_ram(bytes(config))?, tsc_khz: tsc_khz(accel) })
+        let boot = format!("{:032x}", rand::random::<u128>());
+        Ok(Self { memory: new_ram(bytes(config))?, tsc_khz: tsc_khz(accel), boot })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `machine.sock`: what clients may ask of a machine.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
@@ -52,6 +52,8 @@ pub struct Served {
     pub phase: watch::Receiver<Phase>,
     pub orders: mpsc::Sender<Order>,
     pub boot_id: String,
+    /// Names the boot that the guest's memory is of, once it is up.
+    pub guest_boot: OnceLock<String>,
     pub accel: watch::Receiver<Accel>,
     /// Connections that keep the machine from stopping by itself.
     pub clients: AtomicU32,
@@ -118,6 +120,7 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
                 .into(),
                 clients: served.clients.load(Ordering::Relaxed),
                 boot_id: served.boot_id.clone(),
+                guest_boot: served.guest_boot.get().cloned(),
                 accel: served.accel.borrow().as_str().into(),
             };
             write_json(&mut socket, &MachineReply::State(state)).await

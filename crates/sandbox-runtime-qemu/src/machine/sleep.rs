@@ -46,7 +46,7 @@ pub async fn fall_asleep(
     }
     let running = |error: std::io::Error| Awake::Running(error.to_string());
     let ram = parts.ram.memory.try_clone().map_err(running)?;
-    let tsc_khz = parts.ram.tsc_khz;
+    let (tsc_khz, boot) = (parts.ram.tsc_khz, parts.ram.boot.clone());
     let in_use = memory::taken(&ram).map_err(running)?;
     if let Some(problem) = room::too_little(in_use, &files.dir).map_err(running)? {
         return Err(Awake::Running(problem));
@@ -83,6 +83,7 @@ pub async fn fall_asleep(
             state: memory::state_digest(files)?,
             accel,
             tsc_khz,
+            boot,
             token,
             host_boot: memory::host_boot(),
             saved_at: Stamp::now(),

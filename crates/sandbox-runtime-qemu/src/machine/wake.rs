@@ -75,7 +75,7 @@ async fn go_on(
     saved: &SavedMemory,
 ) -> Result<(Parts, Link, Accel), String> {
     let (memory, filled) = remember(files, config, saved).map_err(|error| error.to_string())?;
-    let ram = Ram { memory, tsc_khz: saved.tsc_khz };
+    let ram = Ram { memory, tsc_khz: saved.tsc_khz, boot: saved.boot.clone() };
     let mut parts =
         Parts::start(files, config, saved.accel, ram, true).await.map_err(|error| error.to_string())?;
     // A slow disk takes its time, and ends: what is on it is not given up for that.

@@ -14,7 +14,7 @@ use crate::mark::FileMark;
 use super::Held;
 
 /// Raised when the record changes shape.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What made a memory: names for people, and words that are equal only for the very same thing.
 pub type Made = BTreeMap<String, String>;
@@ -35,6 +35,8 @@ pub struct SavedMemory {
     pub accel: Accel,
     /// What the guest's kernel was told of the time stamp counter.
     pub tsc_khz: Option<u64>,
+    /// Names the boot that the memory is of, however often it slept since.
+    pub boot: String,
     /// The guest waits for a wake call with it.
     pub token: [u8; TOKEN],
     /// The host's own boot.
@@ -190,6 +192,7 @@ mod tests {
             state: state_digest(&files).unwrap(),
             accel: Accel::Tcg,
             tsc_khz: Some(1),
+            boot: "first".into(),
             token: [1; TOKEN],
             host_boot: host_boot(),
             saved_at: 1,

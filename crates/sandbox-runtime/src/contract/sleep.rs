@@ -64,6 +64,8 @@ fn goes_on(harness: &dyn Harness) -> Outcome {
     let sandbox = started(harness)?;
     sandbox.sh("echo kept > \"$HOME/kept\"")?;
     start_counting(&sandbox)?;
+    let guest = sandbox.runtime().guest_boot(sandbox.name())?;
+    check!(guest.is_some(), "a running guest has no boot");
     for round in 1..=2 {
         let before = sandbox.runtime().boot_id(sandbox.name())?;
         fall_asleep(&sandbox)?;
@@ -73,12 +75,17 @@ fn goes_on(harness: &dyn Harness) -> Outcome {
         sandbox.runtime().start(sandbox.name())?;
         let after = sandbox.runtime().boot_id(sandbox.name())?;
         check!(after.is_some() && after != before, "round {round}: boot {before:?} became {after:?}");
+        check_eq!(sandbox.runtime().guest_boot(sandbox.name())?, guest, "the guest's boot, round {round}");
         sandbox.wait_until("it counts on", || Ok(counted(&sandbox)?.0 > count))?;
         check_eq!(counted(&sandbox)?.1, process, "the process that counts, round {round}");
         check_eq!(sandbox.sh("cat \"$HOME/kept\"")?, "kept", "a file of the home");
     }
     check_eq!(sandbox.runtime().stop(sandbox.name(), GRACE)?, StopOutcome::Graceful, "a stop after all that");
     check!(!saved(&sandbox)?, "a stop saved memory");
+    check_eq!(sandbox.runtime().guest_boot(sandbox.name())?, None, "the guest's boot at rest");
+    sandbox.runtime().start(sandbox.name())?;
+    let next = sandbox.runtime().guest_boot(sandbox.name())?;
+    check!(next.is_some() && next != guest, "the guest's next boot is {next:?}, the first {guest:?}");
     Ok(())
 }
 

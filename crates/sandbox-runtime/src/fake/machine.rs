@@ -73,6 +73,10 @@ impl<'a> Machine<'a> {
         Ok(self.boot()?.map(|boot| boot.id))
     }
 
+    pub fn guest_boot(&self) -> Result<Option<String>> {
+        Ok(self.boot()?.map(|boot| boot.mark))
+    }
+
     pub fn problem(&self) -> Result<Option<String>> {
         Ok(self.boot()?.and_then(|boot| boot.problem))
     }

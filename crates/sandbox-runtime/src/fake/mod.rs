@@ -273,6 +273,12 @@ impl Runtime for FakeRuntime {
         if machine.status(&record)?.is_at_rest() { Ok(None) } else { machine.boot_id() }
     }
 
+    fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
+        let record = self.store.require(name)?;
+        let machine = self.machine(name);
+        if machine.status(&record)?.is_at_rest() { Ok(None) } else { machine.guest_boot() }
+    }
+
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
         self.store.require(name)?;
         let file = |name: &'static str, path| LogFile { name, path };
