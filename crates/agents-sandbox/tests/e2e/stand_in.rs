@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::screen::Screen;
 use crate::world::World;
 use crate::{FIRST_PATIENCE, PATIENCE};
 
@@ -119,4 +120,33 @@ fn what_the_sessions_do_decides_whether_the_sandbox_stays() {
         world.wait_for("the stop", PATIENCE, |list| list["status"] == "stopped");
         last_word(word);
     }
+}
+
+#[test]
+fn a_client_that_is_kept_is_back_before_its_server_answers() {
+    // A server that does not answer is waited for, for five minutes.
+    const SOON: Duration = Duration::from_mins(2);
+    let world = world("back", "");
+    let attached = |screen: &str| screen.lines().any(|line| line.trim() == "attached");
+    let screen = Screen::open(&world, &["run"]);
+    screen.wait_for("the client", FIRST_PATIENCE, attached);
+    screen.press("C-]");
+    world.wait_for("the sleep after the last client", PATIENCE, |list| list["saved_memory"].is_number());
+    let signal = |name: &str| {
+        let script = format!("kill -{name} $(cat /tmp/opencode-serve.log.pid)");
+        world.succeeds(&["exec", "--", "sh", "-c", &script], PATIENCE);
+    };
+    let sessions = || {
+        let text = world.succeeds(&["session", "list", "--format", "json"], PATIENCE);
+        serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len()
+    };
+    signal("STOP");
+    let again = Screen::open(&world, &["run"]);
+    again.wait_for("the same client", SOON, attached);
+    assert_eq!(sessions(), 1);
+    let other = Screen::open(&world, &["run", "--new"]);
+    other.wait_for("a wait", PATIENCE, |screen| screen.contains("waiting for the agent's server"));
+    assert!(!attached(&other.text()));
+    signal("CONT");
+    other.wait_for("another client", PATIENCE, attached);
 }
