@@ -21,12 +21,17 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(typed: &GlobalArgs) -> Self {
-        Self {
-            out: Output::new(typed.quiet || wish("QUIET").as_deref() == Some("true")),
-            console: Console::new(typed.log_level.or_else(level).unwrap_or_default()),
+    /// With what is wrong in the variables of the program's own words, which are as if they were not there.
+    pub fn new(typed: &GlobalArgs) -> (Self, Option<CommandError>) {
+        let (quiet, level) = (quiet(), level());
+        let app = Self {
+            out: Output::new(typed.quiet || matches!(quiet, Ok(true))),
+            console: Console::new(
+                typed.log_level.or(level.as_ref().ok().copied().flatten()).unwrap_or_default(),
+            ),
             typed: typed.clone(),
-        }
+        };
+        (app, quiet.err().or(level.err()))
     }
 
     /// `--yes`, as the layer above all settings.
@@ -88,6 +93,20 @@ fn wish(key: &str) -> Option<String> {
     std::env::var(format!("{PREFIX}{key}")).ok()
 }
 
-fn level() -> Option<LogLevel> {
-    LogLevel::from_str(&wish("LOG_LEVEL")?, true).ok()
+fn quiet() -> Result<bool, CommandError> {
+    let text = wish("QUIET").unwrap_or_default();
+    // As the settings read it.
+    match text.trim().to_ascii_lowercase().as_str() {
+        "" | "false" | "no" | "off" | "0" => Ok(false),
+        "true" | "yes" | "on" | "1" => Ok(true),
+        _ => Err(CommandError::new(format!("{PREFIX}QUIET: `{text}` is not true or false"))),
+    }
+}
+
+fn level() -> Result<Option<LogLevel>, CommandError> {
+    let Some(text) = wish("LOG_LEVEL").filter(|text| !text.is_empty()) else { return Ok(None) };
+    LogLevel::from_str(&text, true).map(Some).map_err(|_| {
+        let problem = format!("`{text}` is not one of error, warning, info, verbose");
+        CommandError::new(format!("{PREFIX}LOG_LEVEL: {problem}"))
+    })
 }

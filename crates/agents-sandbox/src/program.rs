@@ -26,7 +26,11 @@ pub fn main(words: Vec<OsString>) -> Exit {
 }
 
 fn run(typed: &Typed) -> Exit {
-    let app = App::new(&typed.global);
+    let (app, wrong) = App::new(&typed.global);
+    if let Some(error) = wrong {
+        app.console.error(&error.render());
+        return error.exit;
+    }
     if let Some((word, command)) = &typed.slip {
         app.console.warning(&format!("`{word}` is passed to the agent; `{command}` is a command"));
     }

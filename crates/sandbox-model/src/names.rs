@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::{AgentName, CheckoutSlug};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a {what} name: {rule}")]
+#[error("`{name}` is not the name of {}: {rule}", with_article(.what))]
 pub struct InvalidName {
     pub what: &'static str,
     pub name: String,
     pub rule: &'static str,
+}
+
+fn with_article(what: &str) -> String {
+    format!("{} {what}", if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })
 }
 
 const PLAIN_RULE: &str =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fs_err as fs;
 use sandbox_model::{Proxies, SandboxName, SandboxSpec, SecretValues, Status, holding};
 use sandbox_runtime::RuntimeError;
-use sandbox_state::QemuLayout;
+use sandbox_state::{QemuLayout, crash};
 use sandbox_wire::MachineRequest;
 
 use crate::error::from_state;
@@ -140,6 +140,7 @@ fn run_machine(
     if let Some(stdin) = child.stdin.take() {
         serde_json::to_writer(stdin, config).map_err(std::io::Error::from)?;
     }
+    crash::point("the machine boots");
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut line)?;

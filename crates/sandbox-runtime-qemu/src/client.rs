@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_model::{SandboxName, Status};
 use sandbox_runtime::RuntimeError;
-use sandbox_state::StateError;
+use sandbox_state::{StateError, crash};
 use sandbox_wire::{FrameError, GUEST_PROTOCOL, MachineReply, MachineRequest};
 
 use crate::error::{from_frame, from_state};
@@ -40,7 +40,11 @@ pub fn ask(files: &MachineFiles, request: &MachineRequest) -> Result<Asked, Runt
         matches!(error, FrameError::Closed)
             || matches!(error, FrameError::Io(io) if matches!(io.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
     };
-    match sandbox_wire::write_json(&mut socket, request).and_then(|()| sandbox_wire::read_json(&mut socket)) {
+    let sent = sandbox_wire::write_json(&mut socket, request);
+    if matches!(request, MachineRequest::Stop { .. } | MachineRequest::Kill) {
+        crash::point("the machine is told to end");
+    }
+    match sent.and_then(|()| sandbox_wire::read_json(&mut socket)) {
         Ok(reply) => Ok(Asked::Answer(socket, reply)),
         Err(error) if gone(&error) => Ok(Asked::Gone),
         Err(error) => Err(from_frame(error)),

@@ -12,7 +12,7 @@ use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
     SandboxInfo, SandboxList, Slept, StopOutcome,
 };
-use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, make_private_dir};
+use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, crash, make_private_dir};
 use sandbox_wire::{MachineReply, MachineRequest};
 
 use crate::client::{self, Asked};
@@ -159,6 +159,7 @@ impl Runtime for QemuRuntime {
         make_private_dir(&aside).map_err(from_state)?;
         let new = MachineFiles::new(&aside);
         disk::make_root_disk(&new.root_disk(), spec.root_disk)?;
+        crash::point("a machine has a disk and no name");
         SandboxRecord::new(spec.clone(), Stamp::now()).write(&new)?;
         fs::rename(&aside, &files.dir)?;
         Ok(())
@@ -238,6 +239,7 @@ impl Runtime for QemuRuntime {
         }
         let digest = SandboxRecord::read(&files).ok().flatten().map(|record| record.spec.image_digest);
         fs::rename(&files.dir, &aside)?;
+        crash::point("a machine is put aside");
         fs::remove_dir_all(&aside)?;
         // An image that lost its name lives on for its last sandbox, and no longer.
         digest.map_or(Ok(()), |digest| self.images.remove_unused(&digest, self.used_images()?.as_deref()))
@@ -374,12 +376,7 @@ impl Runtime for QemuRuntime {
     }
 
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {
-        use std::os::unix::fs::MetadataExt;
         let (files, _) = self.existing(name)?;
-        let mut blocks = 0;
-        for entry in fs::read_dir(&files.dir)? {
-            blocks += entry?.metadata()?.blocks();
-        }
-        Ok(ByteSize::from_bytes(blocks * 512))
+        record::usage(&files)?.ok_or_else(|| RuntimeError::NoSuchSandbox(name.clone()))
     }
 }

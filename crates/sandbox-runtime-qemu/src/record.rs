@@ -1,8 +1,9 @@
 //! The record of one sandbox, and its status.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use sandbox_model::{SandboxSpec, Status};
+use sandbox_model::{ByteSize, SandboxSpec, Status};
 use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo, SandboxList};
 use sandbox_state::{QemuLayout, StateError, read_record, write_record};
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,21 @@ pub fn info(files: &MachineFiles, record: SandboxRecord) -> Result<SandboxInfo, 
     })
 }
 
+/// Bytes that the files of a sandbox take; `None` where it is gone. What goes away while it is counted takes
+/// nothing.
+pub fn usage(files: &MachineFiles) -> Result<Option<ByteSize>, RuntimeError> {
+    let entries = match fs_err::read_dir(&files.dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut blocks = 0;
+    for entry in entries {
+        blocks += entry?.metadata().map_or(0, |metadata| metadata.blocks());
+    }
+    Ok(Some(ByteSize::from_bytes(blocks * 512)))
+}
+
 /// Every sandbox; a record that cannot be read is a broken row.
 pub fn list(layout: &QemuLayout) -> Result<SandboxList, RuntimeError> {
     let mut list = SandboxList::default();
@@ -112,6 +128,8 @@ pub fn list(layout: &QemuLayout) -> Result<SandboxList, RuntimeError> {
         }
         match read_one(&entry.path()) {
             Ok(Some(found)) => list.sandboxes.push(found),
+            // Removed since the folder was read.
+            Ok(None) | Err(_) if !entry.path().exists() => {}
             Ok(None) => list.broken.push(BrokenRecord {
                 name,
                 path: entry.path(),

@@ -15,24 +15,41 @@ pub use armed::{arm, point};
 #[cfg(debug_assertions)]
 mod armed {
     use std::io::Write;
-    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::Mutex;
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// How many places are passed before the one that is the last; 1 is the very first.
+    /// Which place is the last: how many are passed up to it, 1 for the very first, or its name.
     const VARIABLE: &str = "AGENTS_SANDBOX_KILL_AT";
 
-    static LEFT: AtomicI64 = AtomicI64::new(0);
+    #[derive(Debug)]
+    enum Armed {
+        Count(u64),
+        Name(String),
+    }
+
+    static ARMED: Mutex<Option<Armed>> = Mutex::new(None);
 
     /// Arms this process, and no other that it starts, by the variable.
     pub fn arm() {
-        let number = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-        LEFT.store(number.unwrap_or(0), Ordering::SeqCst);
+        let Ok(text) = std::env::var(VARIABLE) else { return };
+        if let Ok(mut armed) = ARMED.lock() {
+            *armed = Some(text.parse().map_or(Armed::Name(text), Armed::Count));
+        }
     }
 
     /// Counts one place. The process ends here, as by a power cut, when it is the one that was armed.
     pub fn point(place: &str) {
-        if LEFT.load(Ordering::SeqCst) > 0 && LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let Ok(mut armed) = ARMED.lock() else { return };
+        let dies = match &mut *armed {
+            None => false,
+            Some(Armed::Name(name)) => name == place,
+            Some(Armed::Count(left)) => {
+                *left = left.wrapping_sub(1);
+                *left == 0
+            }
+        };
+        if dies {
             let _ = writeln!(std::io::stderr(), "killed: {place}");
             let _ = kill_process(getpid(), Signal::KILL);
         }

@@ -8,6 +8,7 @@ use sandbox_config::Flags;
 use sandbox_lifecycle::Extent;
 use sandbox_model::{AgentName, ByteSize, NetworkProfile, PortForward, parse_duration};
 
+use super::values;
 use crate::approval::Purpose;
 
 /// The least important message that is still shown.
@@ -84,7 +85,7 @@ pub struct ImageArgs {
     pub rebuild: bool,
 
     /// Keep the agent at this version; `latest` takes the newest again
-    #[arg(long, value_name = "VERSION", help_heading = "Image")]
+    #[arg(long, value_name = "VERSION", value_parser = values::agent_version, allow_hyphen_values = true, help_heading = "Image")]
     pub agent_version: Option<String>,
 
     /// Put a Docker engine into the image
@@ -97,26 +98,27 @@ pub struct ImageArgs {
 }
 
 /// The size of the machine.
+// Here and elsewhere a value that begins with a dash is no flag: its parser says what it wants.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ResourceArgs {
     /// Virtual CPUs; 0 is all the machine has [default: 0]
-    #[arg(long, short = 'c', value_name = "COUNT", help_heading = "Machine")]
+    #[arg(long, short = 'c', value_name = "COUNT", value_parser = values::processors, allow_hyphen_values = true, help_heading = "Machine")]
     pub cpus: Option<u8>,
 
     /// Memory, such as 512M or 8G [default: 4G]
-    #[arg(long, short = 'm', value_name = "SIZE", help_heading = "Machine")]
+    #[arg(long, short = 'm', value_name = "SIZE", allow_hyphen_values = true, help_heading = "Machine")]
     pub memory: Option<ByteSize>,
 
     /// What the sandbox may write outside home, workspace and /tmp [default: 4G]
-    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Machine")]
     pub disk_size: Option<ByteSize>,
 
     /// Size of /tmp, which is memory [default: 2G]
-    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Machine")]
     pub tmp_size: Option<ByteSize>,
 
     /// What the sandbox may add to the checkout [default: 16G]
-    #[arg(long, value_name = "SIZE", help_heading = "Machine")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Machine")]
     pub workspace_quota: Option<ByteSize>,
 }
 
@@ -127,7 +129,7 @@ pub struct NetworkArgs {
     pub network: Option<NetworkProfile>,
 
     /// Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
-    #[arg(long, value_name = "LIST", value_delimiter = ',', action = ArgAction::Append, help_heading = "Network")]
+    #[arg(long, value_name = "LIST", value_parser = values::resolver, value_delimiter = ',', action = ArgAction::Append, help_heading = "Network")]
     pub dns: Vec<String>,
 
     /// Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
@@ -149,7 +151,6 @@ pub struct PrepareArgs {
     pub agent: AgentArg,
 
     /// Keep the sandbox running for at least this long, such as 2h, whoever leaves
-    // A value that begins with a dash is no flag: the parser of durations says what it wants.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub keep: Option<Duration>,
 

@@ -39,7 +39,7 @@ pub struct BuildArgs {
     pub agent: AgentArg,
 
     /// Keep the agent at this version; `latest` takes the newest again
-    #[arg(long, value_name = "VERSION", alias = "opencode-version")]
+    #[arg(long, value_name = "VERSION", value_parser = super::values::agent_version, allow_hyphen_values = true, alias = "opencode-version")]
     pub agent_version: Option<String>,
 
     /// Put a Docker engine into the image

@@ -82,7 +82,13 @@ fn show(app: &App, args: &ShowArgs) -> CommandResult {
     for entry in entries {
         // What somebody set stands out from what is built in.
         let tone = if entry.origin == Origin::Default { Tone::Dim } else { Tone::Plain };
-        let value = if entry.value.is_empty() { "-".into() } else { entry.value };
+        let value = match (&entry.json, entry.value.is_empty()) {
+            (_, false) => entry.value,
+            // Somebody may have set it to nothing.
+            (Value::Array(_), true) => "[]".into(),
+            (Value::Object(_), true) => "{}".into(),
+            (_, true) => "-".into(),
+        };
         table.row(
             [entry.key, value, entry.origin.to_string()].into_iter().take(count).map(|text| (text, tone)),
         );

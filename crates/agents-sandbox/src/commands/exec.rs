@@ -97,7 +97,7 @@ fn variable(text: &str) -> Result<Option<(String, String)>, CommandError> {
         Some((key, value)) => (key, Some(value.to_string())),
         None => (text, std::env::var(text).ok()),
     };
-    if key.is_empty() {
+    if key.is_empty() || key.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(CommandError::usage(format!("`{text}` is not a variable; write KEY=VALUE")));
     }
     Ok(value.map(|value| (key.to_string(), value)))

@@ -39,7 +39,7 @@ pub struct ListArgs {
     pub label: Vec<(String, String)>,
 
     /// At most so many; 0 is all
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "COUNT", value_parser = super::values::count, allow_hyphen_values = true, default_value_t = 0, hide_default_value = true)]
     pub limit: usize,
 
     /// Only running ones; wins over --stopped

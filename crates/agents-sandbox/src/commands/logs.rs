@@ -39,7 +39,7 @@ pub struct LogsArgs {
     pub follow: bool,
 
     /// Only so many lines from the end of each; 0 is all
-    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "COUNT", value_parser = super::values::count, allow_hyphen_values = true, default_value_t = 0, hide_default_value = true)]
     pub tail: usize,
 
     #[command(flatten)]

@@ -34,6 +34,7 @@ mod stop;
 mod storage;
 mod tree;
 mod upgrade;
+mod values;
 mod version;
 mod volume;
 mod worktree;

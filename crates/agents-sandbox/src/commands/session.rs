@@ -55,6 +55,7 @@ pub struct AttachArgs {
     pub agent: AgentArg,
 
     /// Its number in `session list`
+    #[arg(value_parser = super::values::session, allow_hyphen_values = true)]
     pub id: u32,
 }
 
@@ -68,6 +69,7 @@ pub struct EndArgs {
     pub agent: AgentArg,
 
     /// Its number in `session list`
+    #[arg(value_parser = super::values::session, allow_hyphen_values = true)]
     pub id: u32,
 }
 

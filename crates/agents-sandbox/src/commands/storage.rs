@@ -26,7 +26,7 @@ pub enum StorageCommand {
 #[derive(Debug, Clone, Args)]
 pub struct StorageOptions {
     /// Count as reclaimable what was not used for so long [default: 7d, or what the settings say]
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    #[arg(long, value_name = "AGE", value_parser = parse_age, allow_hyphen_values = true)]
     pub older_than: Option<Duration>,
 
     /// Another form than the table

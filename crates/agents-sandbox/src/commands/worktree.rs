@@ -53,6 +53,7 @@ pub struct RemoveArgs {
     pub force: bool,
 
     /// Its name
+    #[arg(value_parser = super::values::worktree)]
     pub name: String,
 }
 

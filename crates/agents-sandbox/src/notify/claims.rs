@@ -63,4 +63,21 @@ mod tests {
         drop(two);
         assert!(one.take("ses_1", Occasion::Done), "a client that is gone claims nothing");
     }
+
+    /// What is told twice is better than what nobody tells, and nothing is cleared away.
+    #[test]
+    fn a_broken_claim_silences_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("claims");
+        std::fs::write(&place, "no folder").unwrap();
+        assert!(Claims::new(place.clone()).take("ses_1", Occasion::Done));
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "no folder");
+        std::fs::remove_file(&place).unwrap();
+        assert!(Claims::new(place.clone()).take("ses_1", Occasion::Done));
+        let claim = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_file(&claim).unwrap();
+        std::fs::create_dir(&claim).unwrap();
+        assert!(Claims::new(place).take("ses_1", Occasion::Done));
+        assert!(claim.is_dir());
+    }
 }

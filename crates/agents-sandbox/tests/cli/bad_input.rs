@@ -26,7 +26,7 @@ fn values_that_are_none() {
     [exit 2]
     ");
     assert_snapshot!(refused(&["--cpus", "300"]), @"
-    error: invalid value '300' for '--cpus <COUNT>': 300 is not in 0..=255
+    error: invalid value '300' for '--cpus <COUNT>': `300` is not a number of processors from 0 (all) to 255
 
     For more information, try '--help'.
     [exit 2]
@@ -69,11 +69,74 @@ fn values_that_are_none() {
     [exit 2]
     ");
     assert_snapshot!(refused(&["sandbox", "remove", "../x"]), @"
-    error: invalid value '../x' for '<NAME>': `../x` is not a sandbox name: it must have 1 to 128 characters from a-z, A-Z, 0-9, `.`, `_` and `-`, and start with a letter or digit
+    error: invalid value '../x' for '<NAME>': `../x` is not the name of a sandbox: it must have 1 to 128 characters from a-z, A-Z, 0-9, `.`, `_` and `-`, and start with a letter or digit
 
     For more information, try '--help'.
     [exit 2]
     ");
+}
+
+/// One that begins with a dash too: it is a value, and no flag that nobody knows.
+#[test]
+fn every_value_is_refused_with_the_form_that_is_meant() {
+    let environment = TestEnvironment::new();
+    let size = "write an integer with M or G, such as 512M or 4G";
+    let duration = "write for example 10s, 90m, 24h, 7d, 2w or 1h30m";
+    for (words, form) in [
+        (&["run", "--memory", "-1"][..], size),
+        (&["run", "--disk-size", ""], size),
+        (&["shell", "--tmp-size", "1.5G"], size),
+        (&["shell", "--workspace-quota", "99999999999999999999G"], size),
+        (&["run", "--cpus", "-1"], "a number of processors from 0 (all) to 255"),
+        (&["run", "--cpus", "1.5"], "a number of processors from 0 (all) to 255"),
+        (&["run", "--keep", "-1h"], duration),
+        (&["prune", "--older-than", "5"], duration),
+        (&["df", "--older-than", "-1d"], duration),
+        (&["list", "--limit", "-1"], "write 0 for all, or one such as 20"),
+        (&["logs", "--tail", "x"], "write 0 for all, or one such as 20"),
+        (&["list", "--label", "project"], "a label is written KEY=VALUE"),
+        (&["run", "--agent-version", "a b"], "write for example 1.2.3, or latest"),
+        (&["build", "--agent-version", ""], "write for example 1.2.3, or latest"),
+        (&["run", "--dns", "1.1.1.1,,"], "write an address such as 1.1.1.1, or address:port"),
+        (&["run", "--dns", "1.1.1.1:0"], "write an address such as 1.1.1.1, or address:port"),
+        (&["run", "-p", "x:y"], "write HOST:GUEST such as 8080:80"),
+        (&["run", "-w", "../x"], "as in fix-login"),
+        (&["worktree", "remove", "../x"], "such as fix-login"),
+        (&["session", "end", "-1"], "such as 1"),
+        (&["volume", "remove", "a/b"], "it must have 1 to 128 characters"),
+        (&["image", "remove", "a b"], "is not the name of an image: it must be a reference such as name:tag"),
+        (&["network", "allow", "a b"], "an entry is `host`, an address, a CIDR"),
+        (&["exec", "-e", "A B=1", "true"], "write KEY=VALUE"),
+    ] {
+        let ran = environment.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran}");
+        // On a narrow terminal the text would be wrapped; here it is not.
+        assert!(ran.stderr.contains(form), "{words:?}: {ran}");
+    }
+    assert!(!environment.path("runtime/sandboxes").join("project").exists());
+    assert_eq!(environment.run(&["list", "--names"]).success(), "", "nothing was made");
+}
+
+#[test]
+fn a_variable_of_ours_is_heard_everywhere_or_refused_by_name() {
+    let environment = TestEnvironment::new();
+    let with = |name: &str, value: &str, words: &[&str]| {
+        environment.finish(environment.command(words).env(format!("AGENTS_SANDBOX_{name}"), value))
+    };
+    for (name, value, form) in [
+        ("LOG_LEVEL", "loud", "`loud` is not one of error, warning, info, verbose"),
+        ("QUIET", "perhaps", "`perhaps` is not true or false"),
+    ] {
+        for words in [&["list"][..], &["df"], &["run", "--dry-run"]] {
+            let ran = with(name, value, words);
+            assert_eq!(ran.code, Some(1), "{words:?}: {ran}");
+            assert!(ran.stderr.contains(&format!("AGENTS_SANDBOX_{name}: {form}")), "{words:?}: {ran}");
+        }
+    }
+    for (value, shown) in [("1", false), ("true", false), ("off", true), ("", true)] {
+        let ran = with("QUIET", value, &["df"]);
+        assert_eq!((ran.code, !ran.stdout.is_empty()), (Some(0), shown), "{value}: {ran}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use crate::environment::TestEnvironment;
+use crate::serve::stand_in;
 
 const KILL_AT: &str = "AGENTS_SANDBOX_KILL_AT";
 const KILL: i32 = 9;
@@ -114,5 +115,29 @@ fn a_migration_killed_at_any_step_leaves_a_whole_home() {
             assert!(recorded && environment.volumes().len() == 1);
             break;
         }
+    }
+}
+
+#[test]
+fn a_run_with_a_server_killed_at_any_step_is_made_good_by_the_next() {
+    let mut places = Vec::new();
+    for place in 1.. {
+        let environment = stand_in("opencode");
+        let kept = home(&environment).join("kept");
+        std::fs::write(&kept, "work").unwrap();
+        environment.write("home/config/agents-sandbox/opencode/agent/review.md", "look twice");
+        let died = die_at(&environment, &["run", "--agent", "opencode"], place);
+        let next = environment.run(&["run", "--agent", "opencode"]);
+        assert_eq!(next.code, Some(0), "killed at {died:?}: {next}");
+        assert!(next.stdout.contains("attached"), "killed at {died:?}: {next}");
+        works(&environment, died.as_deref().unwrap_or("the end"));
+        assert_eq!(std::fs::read_to_string(&kept).unwrap_or_default(), "work", "{died:?}");
+        let provisioned = kept.with_file_name(".config/opencode/agent/review.md");
+        assert_eq!(std::fs::read_to_string(provisioned).unwrap_or_default(), "look twice", "{died:?}");
+        let Some(name) = died else { break };
+        places.push(name);
+    }
+    for step in ["provisioning", "daemon", "branch", "agent", "cleanup"] {
+        assert!(places.iter().any(|place| place == step), "{step} is not among {places:?}");
     }
 }

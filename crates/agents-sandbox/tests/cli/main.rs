@@ -11,6 +11,7 @@ mod completion;
 mod config;
 mod config_agent;
 mod damage;
+mod damage_machines;
 mod doctor;
 mod help;
 mod kept;

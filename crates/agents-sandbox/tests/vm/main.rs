@@ -10,6 +10,7 @@ mod beside;
 mod contract;
 mod homes;
 mod image;
+mod killed;
 mod person;
 mod place;
 #[path = "../../../sandbox-network/tests/bridge/proxies.rs"]
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
+    trials.push(Trial::test(killed::CASE, || killed::run().map_err(Failed::from)));
     trials.push(Trial::test(proxy::CASE, || proxy::run().map_err(Failed::from)));
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in sleep::CASES {

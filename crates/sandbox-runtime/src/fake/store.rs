@@ -226,7 +226,8 @@ pub(super) fn bytes_on_disk(dir: &Path) -> Result<u64> {
     let mut total = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let metadata = entry.metadata()?;
+        // What goes away while it is counted takes nothing.
+        let Ok(metadata) = entry.metadata() else { continue };
         total += metadata.blocks() * 512;
         if metadata.is_dir() {
             total += bytes_on_disk(&entry.path())?;

@@ -1,0 +1,72 @@
+//! Values that are typed, each refused by name with the form that is meant.
+
+/// How many of something; 0 is all of them.
+pub fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number; write 0 for all, or one such as 20"))
+}
+
+/// Virtual processors.
+pub fn processors(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number of processors from 0 (all) to 255"))
+}
+
+/// A session's number.
+pub fn session(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is not the number of a session, such as 1"))
+}
+
+/// An agent's version, as npm writes it, or a tag such as `latest`.
+pub fn agent_version(text: &str) -> Result<String, String> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 64 && text.chars().all(sound) {
+        return Ok(text.into());
+    }
+    Err(format!("`{text}` is not a version; write for example 1.2.3, or latest"))
+}
+
+/// A resolver, of which only the settings know what it may be.
+pub fn resolver(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(format!("`{text}` is not a resolver; write an address such as 1.1.1.1, or address:port"));
+    }
+    Ok(text.into())
+}
+
+/// A worktree that is there: whoever made it chose its name.
+pub fn worktree(text: &str) -> Result<String, String> {
+    let sound = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
+    if text.starts_with(|c: char| c.is_alphanumeric()) && text.chars().all(sound) {
+        return Ok(text.into());
+    }
+    Err(format!("`{text}` is not the name of a worktree, as `worktree list` shows it: such as fix-login"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_none_is_refused_with_the_form_that_is_meant() {
+        assert_eq!((count("0"), count("20")), (Ok(0), Ok(20)));
+        for text in ["", "-1", "x", "1.5", "99999999999999999999999"] {
+            assert!(count(text).unwrap_err().contains("such as 20"), "{text}");
+        }
+        assert_eq!((processors("0"), processors("255")), (Ok(0), Ok(255)));
+        for text in ["", "-1", "256", "two", "1.5"] {
+            assert!(processors(text).unwrap_err().contains("0 (all) to 255"), "{text}");
+        }
+        assert_eq!(session("7"), Ok(7));
+        assert!(session("-1").unwrap_err().contains("such as 1"));
+        for text in ["1.2.3", "latest", "0.0.0-beta-99", "2.0.0-rc.1+build_5"] {
+            assert_eq!(agent_version(text).as_deref(), Ok(text));
+        }
+        for text in ["", "a b", "-1", "1;2", "../x", "1\n2", &"1".repeat(65)] {
+            assert!(agent_version(text).unwrap_err().contains("1.2.3, or latest"), "{text}");
+        }
+        assert!(resolver("").unwrap_err().contains("1.1.1.1"));
+        assert_eq!(worktree("Fix_it.2").as_deref(), Ok("Fix_it.2"));
+        for text in ["", "../x", "a/b", "-f", ".", "a b", "a\n"] {
+            assert!(worktree(text).is_err(), "{text}");
+        }
+    }
+}
