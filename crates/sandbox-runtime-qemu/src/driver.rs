@@ -56,6 +56,24 @@ impl QemuRuntime {
         Ok(list.broken.is_empty().then_some(all))
     }
 
+    /// Held while folders in the place of sandboxes come and go.
+    fn create_lock(&self, purpose: &str) -> Result<Lock> {
+        Lock::take(&self.layout.dir.join("create.lock"), LockMode::Exclusive, purpose, |_| {})
+            .map_err(from_state)
+    }
+
+    /// Creations and removals that were killed, of any sandbox: the lock is held, so none of them is under way.
+    fn sweep(&self) -> Result<()> {
+        for entry in fs::read_dir(self.layout.sandboxes())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if [".new-", ".gone-"].iter().any(|left| name.as_encoded_bytes().starts_with(left.as_bytes())) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     fn change_lock(files: &MachineFiles) -> Result<Lock> {
         Lock::take(&files.change_lock(), LockMode::Exclusive, "change", |_| {}).map_err(from_state)
     }
@@ -148,14 +166,11 @@ impl Runtime for QemuRuntime {
         make_private_dir(&self.layout.sandboxes()).map_err(from_state)?;
         // Made beside its place and renamed: a crash leaves no half sandbox.
         let aside = self.layout.sandboxes().join(format!(".new-{}", spec.name));
-        let _lock = Lock::take(&self.layout.dir.join("create.lock"), LockMode::Exclusive, "create", |_| {})
-            .map_err(from_state)?;
+        let _lock = self.create_lock("create")?;
         if files.dir.exists() {
             return Err(RuntimeError::Exists(spec.name.clone()));
         }
-        if aside.exists() {
-            fs::remove_dir_all(&aside)?;
-        }
+        self.sweep()?;
         make_private_dir(&aside).map_err(from_state)?;
         let new = MachineFiles::new(&aside);
         disk::make_root_disk(&new.root_disk(), spec.root_disk)?;
@@ -234,13 +249,13 @@ impl Runtime for QemuRuntime {
         let _memory = memory::lock(&files)?;
         // Out of the way in one step, so that a crash leaves no half sandbox under its name.
         let aside = self.layout.sandboxes().join(format!(".gone-{name}"));
-        if aside.exists() {
-            fs::remove_dir_all(&aside)?;
-        }
+        let create_lock = self.create_lock("remove")?;
+        self.sweep()?;
         let digest = SandboxRecord::read(&files).ok().flatten().map(|record| record.spec.image_digest);
         fs::rename(&files.dir, &aside)?;
         crash::point("a machine is put aside");
         fs::remove_dir_all(&aside)?;
+        drop(create_lock);
         // An image that lost its name lives on for its last sandbox, and no longer.
         digest.map_or(Ok(()), |digest| self.images.remove_unused(&digest, self.used_images()?.as_deref()))
     }

@@ -122,7 +122,7 @@ pub fn list(layout: &QemuLayout) -> Result<SandboxList, RuntimeError> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Unfinished creations and removals; the next one of that name clears them away.
+        // Unfinished creations and removals; the next one of any sandbox clears them away.
         if name.starts_with('.') {
             continue;
         }

@@ -237,6 +237,12 @@ impl From<std::io::Error> for CommandError {
             ErrorKind::BrokenPipe => Self { silent: true, exit: Exit::from_signal(13), ..new },
             ErrorKind::StorageFull => new.hint("free some space on that disk"),
             ErrorKind::PermissionDenied => new.hint(DOCTOR),
+            ErrorKind::IsADirectory => {
+                new.hint("a folder is in the place of a file; look at it, and move it away")
+            }
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                new.hint("something else is in the place of a folder; look at it, and move it away")
+            }
             _ => new,
         }
     }

@@ -99,7 +99,7 @@ impl House {
         self.lines.push(after.into());
         let script = format!(
             "for file in ~/kept /workspace/kept {IN_MEMORY}; do echo '{after}' >>$file; done; \
-             cat ~/kept; cmp ~/kept /workspace/kept && wc -l <{IN_MEMORY}"
+             sync; cat ~/kept; cmp ~/kept /workspace/kept && wc -l <{IN_MEMORY}"
         );
         let said = self.succeeds(&["exec", "--", "sh", "-c", &script])?;
         eprintln!("{:>6.1} s  the next command", begun.elapsed().as_secs_f64());
@@ -202,5 +202,17 @@ pub fn run() -> Outcome {
     if !disk.lines().any(|sectors| sectors == "4194304") {
         return Err(format!("no disk has 2G: {disk}"));
     }
-    Ok(())
+
+    // It is powered off, removed, and gets another home.
+    house.dies(&["kill"], "the machine is told to end")?;
+    house.works("power off", false)?;
+    house.succeeds(&["stop", "--cold"])?;
+    for place in ["a home volume is begun", "a home volume is filled"] {
+        house.dies(&["volume", "migrate", "--rm"], place)?;
+    }
+    house.succeeds(&["volume", "migrate", "--rm"])?;
+    let names = house.succeeds(&["list", "--names"])?;
+    let name = names.lines().find(|name| name.starts_with("killed-project-")).unwrap_or_default();
+    house.dies(&["sandbox", "remove", name], "a machine is put aside")?;
+    house.works("removal", false)
 }
