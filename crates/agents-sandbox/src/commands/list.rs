@@ -108,7 +108,8 @@ pub fn run(app: &App, args: &ListArgs) -> CommandResult {
     } else if args.format.is_some() {
         app.out.json(&entries(&listing))?;
     } else if listing.rows.is_empty() && listing.broken.is_empty() {
-        app.console.info("there are no sandboxes");
+        let all = args.label.is_empty() && !args.running && !args.stopped;
+        app.console.info(if all { "there are no sandboxes" } else { "no sandbox is of that kind" });
     } else {
         app.out.line(&table(&listing).render())?;
     }

@@ -52,7 +52,7 @@ Examples:
 )]
 pub struct PortsRemoveArgs {
     /// The ports, by their number on this machine or as they were published
-    #[arg(value_name = "PORT", required = true)]
+    #[arg(value_name = "PORT", value_parser = super::values::published_port, required = true)]
     pub ports: Vec<String>,
 
     #[command(flatten)]

@@ -1,5 +1,9 @@
 //! Values that are typed, each refused by name with the form that is meant.
 
+use std::num::NonZeroU16;
+
+use sandbox_model::PortForward;
+
 /// How many of something; 0 is all of them.
 pub fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number; write 0 for all, or one such as 20"))
@@ -30,6 +34,16 @@ pub fn resolver(text: &str) -> Result<String, String> {
         return Err(format!("`{text}` is not a resolver; write an address such as 1.1.1.1, or address:port"));
     }
     Ok(text.into())
+}
+
+/// A published port: its number on this machine, or as it was published.
+pub fn published_port(text: &str) -> Result<String, String> {
+    if text.parse::<NonZeroU16>().is_ok() || text.parse::<PortForward>().is_ok() {
+        return Ok(text.into());
+    }
+    Err(format!(
+        "`{text}` is no published port; write its number such as 8080, or HOST:GUEST such as 8080:80"
+    ))
 }
 
 /// A worktree that is there: whoever made it chose its name.
@@ -64,6 +78,12 @@ mod tests {
             assert!(agent_version(text).unwrap_err().contains("1.2.3, or latest"), "{text}");
         }
         assert!(resolver("").unwrap_err().contains("1.1.1.1"));
+        for text in ["1", "65535", "8080:80", "0.0.0.0:8080:80"] {
+            assert_eq!(published_port(text).as_deref(), Ok(text));
+        }
+        for text in ["", "0", "65536", "x", "-1", "8080:"] {
+            assert!(published_port(text).unwrap_err().contains("8080:80"), "{text}");
+        }
         assert_eq!(worktree("Fix_it.2").as_deref(), Ok("Fix_it.2"));
         for text in ["", "../x", "a/b", "-f", ".", "a b", "a\n"] {
             assert!(worktree(text).is_err(), "{text}");

@@ -100,6 +100,7 @@ fn every_value_is_refused_with_the_form_that_is_meant() {
         (&["run", "--dns", "1.1.1.1,,"], "write an address such as 1.1.1.1, or address:port"),
         (&["run", "--dns", "1.1.1.1:0"], "write an address such as 1.1.1.1, or address:port"),
         (&["run", "-p", "x:y"], "write HOST:GUEST such as 8080:80"),
+        (&["ports", "remove", "99999"], "write its number such as 8080"),
         (&["run", "-w", "../x"], "as in fix-login"),
         (&["worktree", "remove", "../x"], "such as fix-login"),
         (&["session", "end", "-1"], "such as 1"),

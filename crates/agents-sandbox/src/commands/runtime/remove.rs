@@ -49,6 +49,10 @@ pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
         app.console.info(&format!("would remove {}{more}", home.display()));
         return Ok(Exit::SUCCESS);
     }
+    if !home.exists() {
+        app.console.info(&format!("there is no {}", home.display()));
+        return Ok(Exit::SUCCESS);
+    }
     let freed = uninstall(&layout).map_err(|error| CommandError::from_chain(&error))?;
     wiring::choice::Trial::forget(&layout)?;
     app.console.info(&format!("{} is removed, which frees {}", home.display(), freed.human()));
