@@ -111,26 +111,26 @@ impl House {
         if memory && in_memory == "1" {
             return Err(format!("after `{after}`: the memory of the sandbox is lost"));
         }
-        self.is_whole(after)
+        is_whole(after)
     }
+}
 
-    /// One sandbox, one home, and nothing half-made.
-    fn is_whole(&self, after: &str) -> Outcome {
-        let place = place::layout()?;
-        for folder in [place.qemu().sandboxes(), place.volumes()] {
-            let mut names = Vec::new();
-            for entry in fs::read_dir(&folder).map_err(told)? {
-                let name = entry.map_err(told)?.file_name().to_string_lossy().into_owned();
-                if name.contains("killed-project-") {
-                    names.push(name);
-                }
-            }
-            if names.len() != 1 || names[0].starts_with('.') {
-                return Err(format!("after `{after}` there are {names:?} in {}", folder.display()));
+/// One sandbox, one home, and nothing half-made.
+fn is_whole(after: &str) -> Outcome {
+    let place = place::layout()?;
+    for folder in [place.qemu().sandboxes(), place.volumes()] {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(told)? {
+            let name = entry.map_err(told)?.file_name().to_string_lossy().into_owned();
+            if name.contains("killed-project-") {
+                names.push(name);
             }
         }
-        Ok(())
+        if names.len() != 1 || names[0].starts_with('.') {
+            return Err(format!("after `{after}` there are {names:?} in {}", folder.display()));
+        }
     }
+    Ok(())
 }
 
 impl Drop for House {
