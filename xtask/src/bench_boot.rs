@@ -78,6 +78,11 @@ impl Bench {
         &self.data
     }
 
+    /// Where the program looks for the benchmark's own configuration.
+    pub fn config(&self) -> PathBuf {
+        self.scratch.join("config")
+    }
+
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -92,7 +97,7 @@ impl Bench {
         command
             .args(arguments)
             .current_dir(&self.project)
-            .env("XDG_CONFIG_HOME", self.scratch.join("config"))
+            .env("XDG_CONFIG_HOME", self.config())
             .env("XDG_STATE_HOME", self.scratch.join("state"))
             .env("XDG_DATA_HOME", &self.data)
             // A pause between two measurements must not stop what the second one needs running.

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench_boot;
+mod bench_provision;
 mod bench_wake;
 mod check_rooms;
 mod interrupt;
@@ -18,6 +19,7 @@ const CHORES: &str = "\
 chores:
   check-rooms        compare the rooms' real dependencies with the table in ARCHITECTURE.md
   bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
+  bench provision [RUNS]  time copying 1,000 files of configuration into a running sandbox (10 runs)
   bench wake [RUNS [COLD]]  time sleeping and waking with opencode, and the same booted (10 runs, 3)
   sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
@@ -37,6 +39,11 @@ fn main() -> ExitCode {
         ["bench", "boot"] => bench_boot::run(10),
         ["bench", "boot", runs] => match runs.parse() {
             Ok(runs @ 1..) => bench_boot::run(runs),
+            _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
+        },
+        ["bench", "provision"] => bench_provision::run(10),
+        ["bench", "provision", runs] => match runs.parse() {
+            Ok(runs @ 1..) => bench_provision::run(runs),
             _ => Err(format!("`{runs}` is not a number of runs; write for example 10")),
         },
         ["bench", "wake"] => bench_wake::run(10, COLD_ROUNDS),

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use sandbox_lifecycle::{Context, Project, Target, UpRequest};
-use sandbox_model::SandboxName;
+use sandbox_config::mount_target;
+use sandbox_lifecycle::{Context, Project, Repository, Target};
+use sandbox_model::{ExtraMount, SandboxName};
 
 use crate::error::CommandError;
 
@@ -13,7 +14,14 @@ use crate::error::CommandError;
 pub fn discover() -> Result<Project, CommandError> {
     let cwd = std::env::current_dir().map_err(|error| gone(&error))?;
     let checkout = sandbox_checkout::discover(&cwd)?;
+    let inside = checkout.common_dir.filter(|common| common.starts_with(&checkout.root));
+    let repository = match (checkout.outside, inside) {
+        (Some(outside), _) => Some(Repository { path: outside.common, relative: outside.relative }),
+        (None, Some(path)) => Some(Repository { path, relative: None }),
+        (None, None) => None,
+    };
     Ok(Project {
+        repository,
         checkout: checkout.checkout_slug,
         repo: Some(checkout.repo_slug),
         root: checkout.root,
@@ -22,14 +30,28 @@ pub fn discover() -> Result<Project, CommandError> {
     })
 }
 
-/// The repository of a linked worktree, where the sandbox does not see it: outside the checkout and of no
-/// mount.
-pub fn repository_outside(request: &UpRequest) -> Option<PathBuf> {
-    let common = sandbox_checkout::discover(&request.project.root).ok()?.common_dir?;
-    let mounted = request.settings.mounts.iter().any(|mount| {
-        common.strip_prefix(&mount.source).is_ok_and(|below| Path::new(&mount.target).join(below) == common)
-    });
-    (!common.starts_with(&request.project.root) && !mounted).then_some(common)
+/// The repository of a checkout that is in another folder, where the sandbox does not see it.
+pub fn repository_unseen(project: &Project, mounts: &[ExtraMount]) -> Option<PathBuf> {
+    let common = sandbox_checkout::discover(&project.root).ok()?.common_dir?;
+    (!common.starts_with(&project.root) && !is_mounted(&common, mounts)).then_some(common)
+}
+
+/// What brings the repository of a linked worktree elsewhere, or of a submodule, to the same place in the
+/// sandbox. A mount that the settings name for it counts instead: one that is only read, say.
+pub fn repository_mount(project: &Project, mounts: &[ExtraMount]) -> Option<ExtraMount> {
+    let path = &project.repository.as_ref()?.path;
+    if path.starts_with(&project.root) || is_mounted(path, mounts) {
+        return None;
+    }
+    let target = path.to_str().filter(|path| mount_target(path).as_deref() == Ok(path))?;
+    let taken = mounts.iter().any(|mount| mount.target == target);
+    (!taken).then(|| ExtraMount { target: target.into(), source: path.clone(), readonly: false })
+}
+
+fn is_mounted(path: &Path, mounts: &[ExtraMount]) -> bool {
+    mounts.iter().any(|mount| {
+        path.strip_prefix(&mount.source).is_ok_and(|below| Path::new(&mount.target).join(below) == path)
+    })
 }
 
 fn gone(error: &std::io::Error) -> CommandError {

@@ -168,7 +168,7 @@ impl Meant {
             tmp_size: settings.tmp_size.value,
             workspace_quota: settings.workspace_quota.value,
             network: settings.network_policy(),
-            mounts: mounts(settings)?,
+            mounts: self.mounts()?,
             ports: settings.port_forwards(),
             secrets,
             env,
@@ -183,6 +183,17 @@ impl Meant {
 
 /// More than this is a mistake.
 const MOST_MOUNTS: usize = 16;
+
+impl Meant {
+    /// Those of the settings, and what git needs.
+    fn mounts(&self) -> Result<Vec<ExtraMount>, CommandError> {
+        let mut mounts = mounts(&self.settings)?;
+        mounts.extend(project::repository_mount(&self.project, &mounts));
+        // What is mounted in another comes after it.
+        mounts.sort_by(|a, b| a.target.cmp(&b.target));
+        Ok(mounts)
+    }
+}
 
 /// The folders and files as they are now: a link in a source is followed once, here.
 fn mounts(settings: &Settings) -> Result<Vec<ExtraMount>, CommandError> {

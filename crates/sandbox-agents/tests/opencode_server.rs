@@ -17,13 +17,13 @@ use sandbox_model::{Session, SessionKind};
 use server::{OpencodeServer, StandIn};
 
 /// What the keeper of such a sandbox decides, a minute after its last client left, and why.
-fn decision(sessions: Vec<Session>) -> String {
+fn decision(sessions: Vec<Session>, max_session_retries: u32) -> String {
     let idle_since = Instant::now();
     let rules = Rules {
         timeout: Duration::from_secs(10),
         first_lease: Duration::from_secs(5),
         stop_on_active_sessions: false,
-        max_session_retries: 10,
+        max_session_retries,
         agent_patience: Duration::from_mins(1),
     };
     let now = idle_since + Duration::from_mins(1);
@@ -37,6 +37,11 @@ fn decision(sessions: Vec<Session>) -> String {
 
 /// Polls until exactly these sessions are there, by folder and kind; then the keeper decides so.
 fn wait_for(server: &OpencodeServer, expected: &[(&Path, SessionKind)], decided: &str) {
+    let sessions = sessions(server, expected);
+    assert_eq!(decision(sessions, 100), decided);
+}
+
+fn sessions(server: &OpencodeServer, expected: &[(&Path, SessionKind)]) -> Vec<Session> {
     let mut expected: Vec<String> =
         expected.iter().map(|(dir, kind)| format!("{} {kind:?}", dir.display())).collect();
     expected.sort();
@@ -58,10 +63,7 @@ fn wait_for(server: &OpencodeServer, expected: &[(&Path, SessionKind)], decided:
             .collect();
         found.sort();
         match sessions {
-            Ok(sessions) if found == expected => {
-                assert_eq!(decision(sessions), decided);
-                return;
-            }
+            Ok(sessions) if found == expected => return sessions,
             _ => {}
         }
         assert!(
@@ -93,7 +95,9 @@ fn sessions_of_every_folder_are_told_apart() {
     wait_for(&server, &[], "stop");
 
     let failing = server.prompt(&project, "FAIL");
-    wait_for(&server, &[(&project, SessionKind::Retry { attempt: 1 })], "held: 1 retrying session");
+    let retrying = [(&*project, SessionKind::Retry { attempt: 1 })];
+    wait_for(&server, &retrying, "held: 1 retrying session");
+    assert_eq!(decision(sessions(&server, &retrying), 1), "stop: 1 session retries in vain");
     server.abort(&project, &failing);
     wait_for(&server, &[], "stop");
 

@@ -8,6 +8,7 @@ mod error;
 mod find;
 mod git_dir;
 mod identity;
+mod outside;
 mod read;
 mod worktrees;
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use sandbox_model::{CheckoutSlug, RepoSlug};
 
 pub use error::CheckoutError;
+pub use outside::Outside;
 pub use worktrees::linked_worktrees;
 
 /// The folder beside a checkout's own files that holds the project's settings.
@@ -38,6 +40,9 @@ pub struct Checkout {
     pub origin: Option<String>,
     /// The git directory that all worktrees share, resolved; `None` without git.
     pub common_dir: Option<PathBuf>,
+    /// The repository of a linked worktree, or of a submodule, that is not in `root`; `None` also where it does
+    /// not say itself that this checkout is its own.
+    pub outside: Option<Outside>,
 }
 
 /// Finds the checkout that `cwd` is in.
@@ -63,6 +68,7 @@ pub fn discover(cwd: &Path) -> Result<Checkout, CheckoutError> {
         repo_slug,
         project_dir: identity.root.join(PROJECT_DIR),
         origin: origin.map(ToString::to_string),
+        outside: found.as_ref().and_then(|found| outside::outside(found, &identity.root)),
         common_dir: found.map(|found| found.git_dir.common),
         root: identity.root,
     })

@@ -49,7 +49,7 @@ pub use file::FILE_NAMES;
 pub use flags::Flags;
 pub use home::HomeFile;
 pub use load::{Inputs, Loaded, load};
-pub use mounts::Mount;
+pub use mounts::{Mount, target as mount_target};
 pub use origin::{Origin, Value};
 pub use proxy::ProxySetting;
 pub use secrets::{SECRET_FILES, SecretDefinition, SecretFiles, SecretSource, secret_files};

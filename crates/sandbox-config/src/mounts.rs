@@ -80,8 +80,8 @@ fn mount(node: &Node, source: &Source<'_>) -> Result<Mount, Refusal> {
     Ok(Mount { source: source.folders.path(text, &path.span)?, readonly })
 }
 
-/// The cleaned path, where a folder may be mounted at all.
-fn target(text: &str) -> Result<String, &'static str> {
+/// The cleaned path, where a folder may be mounted at all. The error is a predicate: `is not an absolute path`.
+pub fn target(text: &str) -> Result<String, &'static str> {
     if !text.starts_with('/') {
         return Err("is not an absolute path");
     }

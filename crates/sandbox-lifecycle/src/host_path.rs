@@ -1,18 +1,25 @@
 //! Git writes absolute paths into the pointers between a repository and its worktrees. So that both sides
 //! understand them, the checkout is visible in the guest under its host path too, and pointers that were
-//! written in the guest say that path.
+//! written in the guest say that path. A repository outside its checkout is mounted at its host path.
+
+use std::path::{Component, Path, PathBuf};
 
 use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE};
 
-use crate::{Context, Project, Result, Up};
+use crate::{Context, Project, Repository, Result, Up};
 
-/// A link at `$2` to the workspace `$1`, unless there is something already.
+/// A link at `$2` to `$1`, unless there is something already.
 const LINK: &str = r#"[ -e "$2" ] || [ -L "$2" ] && exit 0
 mkdir -p -- "$(dirname -- "$2")" && ln -s -- "$1" "$2""#;
 
-/// Pointers between the repository at `$1` and worktrees inside it, from the guest's path to the host's,
-/// `$2`. One that leads elsewhere (a worktree in the guest's home, say) stays as it is.
-const REWRITE: &str = r#"for entry in "$1"/.git/worktrees/*/gitdir; do
+/// Worktrees that only the host sees look lost in the guest, and `git gc` removes what is known of lost ones.
+/// The line says that this is a guest, whose settings these are.
+const KEEP_WORKTREES: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
+git config --system gc.worktreePruneExpire never"#;
+
+/// Pointers between the repository at `$3` and worktrees inside the checkout, from the guest's path `$1` to
+/// the host's, `$2`. One that leads elsewhere (a worktree in the guest's home, say) stays as it is.
+const REWRITE: &str = r#"for entry in "$3"/worktrees/*/gitdir; do
   [ -f "$entry" ] && read -r pointer <"$entry" || continue
   case $pointer in "$1"/*) ;; *) continue ;; esac
   [ -f "$pointer" ] && read -r line <"$pointer" || continue
@@ -20,23 +27,37 @@ const REWRITE: &str = r#"for entry in "$1"/.git/worktrees/*/gitdir; do
   printf '%s%s\n' "$2" "${pointer#"$1"}" >"$entry"
 done"#;
 
-/// Makes the checkout visible under its host path. Needed once a boot; harmless to repeat.
+/// Makes the checkout visible under its host path, and its repository where a relative pointer leads to it.
+/// Needed once a boot; harmless to repeat.
 pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Result<()> {
-    let Some(root) = host_root(project) else { return Ok(()) };
-    // What is made in the home belongs to its owner.
-    let user = if root.starts_with(GUEST_HOME) { ExecUser::Dev } else { ExecUser::Root };
-    run(context, up, user, LINK, root)
+    if let Some(root) = host_root(project) {
+        // What is made in the home belongs to its owner.
+        let user = if root.starts_with(GUEST_HOME) { ExecUser::Dev } else { ExecUser::Root };
+        run(context, up, user, LINK, &[GUEST_WORKSPACE, root])?;
+    }
+    let Some(repository) = &project.repository else { return Ok(()) };
+    if let (Some(alias), Some(path)) = (alias(repository), repository.path.to_str()) {
+        run(context, up, ExecUser::Root, LINK, &[path, &alias])?;
+    }
+    if repository.path.join("worktrees").is_dir() {
+        run(context, up, ExecUser::Root, KEEP_WORKTREES, &[GUEST_WORKSPACE])?;
+    }
+    Ok(())
 }
 
 /// Lets worktrees that were made in the guest, inside the checkout, work on the host.
 pub fn rewrite_worktree_pointers(context: &Context<'_>, project: &Project, up: &Up) -> Result<()> {
+    let (Some(root), Some(repository)) = (host_root(project), &project.repository) else { return Ok(()) };
     // Most projects have none, and are not to wait for a command in the guest.
-    match host_root(project) {
-        Some(root) if project.root.join(".git/worktrees").is_dir() => {
-            run(context, up, ExecUser::Dev, REWRITE, root)
-        }
-        _ => Ok(()),
+    if !repository.path.join("worktrees").is_dir() {
+        return Ok(());
     }
+    let inside = match repository.path.strip_prefix(&project.root) {
+        Ok(below) => Path::new(GUEST_WORKSPACE).join(below),
+        Err(_) => repository.path.clone(),
+    };
+    let Some(inside) = inside.to_str() else { return Ok(()) };
+    run(context, up, ExecUser::Dev, REWRITE, &[GUEST_WORKSPACE, root, inside])
 }
 
 /// `None` where there is nothing to do, or the path cannot be said.
@@ -44,9 +65,24 @@ fn host_root(project: &Project) -> Option<&str> {
     project.root.to_str().filter(|root| *root != GUEST_WORKSPACE && !root.contains('\n'))
 }
 
+/// Where a relative pointer of the checkout leads from the workspace: outside of it, to another place than
+/// from the checkout on the host.
+fn alias(repository: &Repository) -> Option<String> {
+    let mut alias = PathBuf::from(GUEST_WORKSPACE);
+    for step in repository.relative.as_ref()?.components() {
+        match step {
+            Component::Normal(name) => alias.push(name),
+            Component::ParentDir => drop(alias.pop()),
+            _ => {}
+        }
+    }
+    let elsewhere = alias != repository.path && !alias.starts_with(GUEST_WORKSPACE);
+    elsewhere.then(|| alias.to_str().map(String::from)).flatten()
+}
+
 /// What fails here is a convenience; it is told to those who ask for details.
-fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, root: &str) -> Result<()> {
-    let mut spec = ExecSpec::new(["sh", "-c", script, "agents-sandbox", GUEST_WORKSPACE, root]);
+fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<()> {
+    let mut spec = ExecSpec::new([&["sh", "-c", script, "agents-sandbox"], arguments].concat());
     spec.user = user;
     let ended = context.runtime.exec(&up.name, &spec)?.collect()?;
     if !ended.status.success() {
@@ -71,6 +107,18 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    #[test]
+    fn a_relative_pointer_leads_outside_the_workspace() {
+        let repository = |relative: &str| Repository {
+            path: "/home/me/project/.git".into(),
+            relative: Some(relative.into()),
+        };
+        assert_eq!(alias(&repository("../project/.git")).as_deref(), Some("/project/.git"));
+        assert_eq!(alias(&repository("../../a/b/.git")).as_deref(), Some("/a/b/.git"));
+        assert_eq!(alias(&repository("./x/../inside/.git")), None);
+        assert_eq!(alias(&Repository { relative: None, ..repository("") }), None);
+    }
+
     /// The guest's view is a folder that is renamed to the host's.
     #[test]
     fn worktrees_of_the_guest_work_under_the_host_path() {
@@ -84,6 +132,7 @@ mod tests {
         git(&guest, &["worktree", "add", "--quiet", "../elsewhere"]);
         let ran = Command::new("sh")
             .args(["-c", REWRITE, "sh", guest.to_str().unwrap(), host.to_str().unwrap()])
+            .arg(guest.join(".git"))
             .output()
             .unwrap();
         assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");

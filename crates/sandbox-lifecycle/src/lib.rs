@@ -78,7 +78,8 @@ pub use provision::{
 pub use remove::{Removed, remove};
 pub use remove_image::remove_image;
 pub use request::{
-    BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, UpRequest,
+    BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, Repository, SandboxSettings,
+    UpRequest,
 };
 pub use sandbox_agents::{
     Events, Notice, Occasion, Profile as AgentProfile, SessionWatch, Worktree, profile,

@@ -25,6 +25,16 @@ pub struct Project {
     pub subdir: PathBuf,
     /// The project's `.agents-sandbox` folder, whether or not it exists.
     pub config_dir: PathBuf,
+    pub repository: Option<Repository>,
+}
+
+/// The git directory of a checkout, shared by all its worktrees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// Absolute and resolved: in the checkout, or a folder that the sandbox has at the same place as the host.
+    pub path: PathBuf,
+    /// `path` as the checkout's own pointer leads there from its root, where that is a relative path.
+    pub relative: Option<PathBuf>,
 }
 
 /// What a sandbox is made with, resolved from every layer of settings.

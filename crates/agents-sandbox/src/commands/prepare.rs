@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::doctor::lacking;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::project::repository_outside;
+use crate::project::repository_unseen;
 use crate::report::plain;
 use crate::settings::{self, Meant};
 use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal, terminal_size};
@@ -109,15 +109,30 @@ pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Resul
             "network: {network}; `agents-sandbox network log` shows what is refused, `agents-sandbox network \
              allow` opens more"
         ));
-        if let Some(repository) = repository_outside(request) {
-            let repository = repository.display();
-            app.console.warning(&format!(
-                "git does not work in this sandbox: the repository of this worktree is {repository}. A mount \
-                 brings it there, in your own settings: `mounts: {{{repository}: {repository}}}`"
-            ));
-        }
+        introduce_repository(app, request);
     }
     Ok(first)
+}
+
+/// A repository in another folder than the checkout is given to the sandbox too, and that is worth a word.
+fn introduce_repository(app: &App, request: &UpRequest) {
+    let (project, mounts) = (&request.project, &request.settings.mounts);
+    if let Some(repository) = repository_unseen(project, mounts) {
+        let repository = repository.display();
+        app.console.warning(&format!(
+            "git does not work in this sandbox: the repository of this checkout is {repository}, and does not \
+             know it, or is at a place where nothing can be mounted. A mount brings it there, in your own \
+             settings: `mounts: {{{repository}: {repository}}}`"
+        ));
+    } else if let Some(repository) = &project.repository
+        && !repository.path.starts_with(&project.root)
+    {
+        let repository = repository.path.display();
+        app.console.info(&format!(
+            "the repository of this checkout, {repository}, is in the sandbox too, for git; `mounts` can make it \
+             read-only"
+        ));
+    }
 }
 
 /// What a policy opens, in one line.

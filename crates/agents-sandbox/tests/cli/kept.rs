@@ -70,7 +70,7 @@ fn a_program_in_the_background_is_not_ended_by_a_change_before_it_sleeps() {
     let environment = TestEnvironment::new();
     background(&environment);
     let ran = environment.run(&["shell", "--network", "public"]);
-    let line = "programs run in the sandbox, so it keeps running as it is; changed since: network";
+    let line = "the sandbox is not asleep yet, and keeps running as it is with whatever runs in it; changed since: network";
     assert!(ran.stderr.contains(line) && ran.stderr.contains(APPLY), "{ran}");
     beats(&environment, true);
     // Where nothing would go to sleep, nothing is lost that would have stayed.

@@ -33,6 +33,8 @@ fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
     assert_eq!(inside("git -C trees/guest log -1 --format=%s"), "host\n");
     assert!(world.git(".", &["worktree", "list"]).contains("trees/guest"));
 
+    elsewhere(&world, commit);
+
     let refused = world.spawn(&["run", "-w", "other:no-such-branch", "--", "run", "hello"]);
     let refused = refused.wait_with_output().unwrap();
     assert!(!refused.status.success());
@@ -59,4 +61,46 @@ fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
     assert!(!kept.status.success() && said.contains("changes that are not committed (1 files)"), "{said}");
     world.succeeds(&["worktree", "remove", "--force", "fix-it"], PATIENCE);
     assert_eq!(world.git(".", &["branch", "--list", "opencode/*"]), "");
+}
+
+/// A worktree in another folder than its repository has a sandbox of its own, and the repository is in it.
+fn elsewhere(world: &World, commit: &str) {
+    let tree = world.beside("elsewhere");
+    let tree = tree.to_str().unwrap();
+    world.git(".", &["worktree", "add", "--quiet", tree]);
+    let inside = |script: &str| {
+        let mut command = world.command(World::program());
+        command.args(["exec", "--", "sh", "-c", script]).current_dir(tree);
+        command.env("AGENTS_SANDBOX_MEMORY", "1G");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(inside(&format!("git status --porcelain && {commit} && pwd")), "/workspace\n");
+    assert_eq!(world.git(tree, &["log", "-1", "--format=%s"]), "guest");
+    assert_eq!(world.git(tree, &["status", "--porcelain"]), "");
+    // One that is made there works here, and what only the host sees survives the guest's tidying.
+    inside(
+        "git worktree add --quiet trees/inner && \
+         touch -d '1 year ago' \"$(git rev-parse --git-common-dir)\"/worktrees/guest/* && git gc --quiet",
+    );
+    let inner = format!("{tree}/trees/inner");
+    world.git(&inner, &["commit", "--quiet", "--allow-empty", "-m", "host"]);
+    assert_eq!(inside("git -C trees/inner log -1 --format=%s"), "host\n");
+    let listed = world.git(".", &["worktree", "list"]);
+    assert!(
+        listed.contains(&inner) && listed.contains("trees/guest") && !listed.contains("prunable"),
+        "{listed}"
+    );
+
+    // Relative pointers, as git can write them: they lead elsewhere from the workspace.
+    let private = "../trees-project/.git/worktrees/trees-project-elsewhere";
+    std::fs::write(format!("{tree}/.git"), format!("gitdir: {private}\n")).unwrap();
+    assert_eq!(world.git(tree, &["status", "--porcelain"]), "");
+    let mut stop = world.command(World::program());
+    assert!(stop.args(["stop", "--cold"]).current_dir(tree).status().unwrap().success());
+    assert_eq!(inside("git log -1 --format=%s"), "guest\n");
+    world.git(".", &["worktree", "remove", "--force", &inner]);
+    assert!(stop.status().unwrap().success());
+    world.git(".", &["worktree", "remove", "--force", tree]);
 }

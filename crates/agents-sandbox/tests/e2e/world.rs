@@ -64,6 +64,11 @@ impl World {
         self.write(".agents-sandbox/opencode/opencode-test.json", &opencode.to_string());
     }
 
+    /// A folder beside the project's, whose name begins like it; it need not be there.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.project.with_file_name(format!("{}-{name}", self.own()))
+    }
+
     pub fn write(&self, path: &str, text: &str) {
         let path = self.project.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -113,6 +113,7 @@ impl House {
         let root = self.project();
         UpRequest {
             project: Project {
+                repository: None,
                 checkout: CheckoutSlug::new("homes", self.scratch.path()),
                 repo: None,
                 config_dir: root.join(".agents-sandbox"),

@@ -21,6 +21,7 @@ fn home_with_project() -> (Lab, std::path::PathBuf, std::path::PathBuf) {
 fn stays_alone(seen: &Checkout, project: &Path) {
     assert_eq!(seen.root, project);
     assert_eq!(seen.checkout_slug.as_str(), format!("project-{}", hash_of(project)));
+    assert_eq!(seen.outside, None, "nor does the sandbox get another repository");
 }
 
 fn private_dir(path: &Path, common: &Path, pointer: &Path) {
@@ -108,4 +109,19 @@ fn included_files_are_not_read() {
     fs::write(&secret, "[remote \"origin\"]\n\turl = secret\n").unwrap();
     lab.git(&root, &["config", "include.path", secret.to_str().unwrap()]);
     assert_eq!(discover(&root).unwrap().origin, None);
+}
+
+/// A folder that merely looks like a shared git directory, above a checkout that calls itself its private one.
+#[test]
+fn a_checkout_that_is_its_own_private_directory_gets_nothing_above_it() {
+    let lab = Lab::new();
+    for name in ["objects", "refs", "worktrees/tree"] {
+        lab.folder(name);
+    }
+    let tree = lab.path("worktrees/tree");
+    private_dir(&tree, Path::new("../.."), &tree.join(".git"));
+    fs::write(tree.join(".git"), format!("gitdir: {}\n", tree.display())).unwrap();
+    let seen = discover(&tree).unwrap();
+    assert_eq!(seen.common_dir.as_deref(), Some(lab.root()), "what is written there is readable as one");
+    assert_eq!((seen.root, seen.outside), (tree, None));
 }

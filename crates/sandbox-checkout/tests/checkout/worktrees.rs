@@ -30,6 +30,29 @@ fn a_worktree_elsewhere_has_its_own_identity() {
     assert_eq!(seen.repo_slug.as_str(), "myproject-3ekew7s9t14f03");
     assert_eq!(seen.common_dir, Some(main.join(".git")));
     assert_eq!(seen.project_dir, tree.join(".agents-sandbox"));
+    let outside = seen.outside.unwrap();
+    assert_eq!((outside.common, outside.relative), (main.join(".git"), None));
+    assert_eq!(discover(&main).unwrap().outside, None);
+}
+
+#[test]
+fn a_repository_elsewhere_is_found_through_relative_pointers_too() {
+    let lab = Lab::new();
+    let main = lab.repository("project");
+    lab.git(&main, &["worktree", "add", "-q", "../tree"]);
+    std::fs::write(lab.path("tree/.git"), "gitdir: ../project/.git/worktrees/tree\n").unwrap();
+    std::fs::write(main.join(".git/worktrees/tree/gitdir"), "../../../../tree/.git\n").unwrap();
+    let outside = discover(&lab.path("tree")).unwrap().outside.unwrap();
+    assert_eq!((outside.common, outside.relative), (main.join(".git"), Some("../project/.git".into())));
+
+    let part = lab.repository("part");
+    lab.git(
+        &main,
+        &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", part.to_str().unwrap(), "sub"],
+    );
+    let outside = discover(&main.join("sub")).unwrap().outside.unwrap();
+    let expected = (main.join(".git/modules/sub"), Some("../.git/modules/sub".into()));
+    assert_eq!((outside.common, outside.relative), expected);
 }
 
 #[test]

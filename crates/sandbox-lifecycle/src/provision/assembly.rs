@@ -124,7 +124,9 @@ pub fn assemble(
 impl Assembly {
     /// Puts a file to its place, over whatever was there.
     fn put(&mut self, layer: Layer, target: String, file: HostFile) {
-        self.replace(&target, &file.source);
+        if self.files.contains_key(&target) {
+            self.replace(&target, &file.source);
+        }
         self.items.push(Item { layer, source: file.source, target: target.clone(), fate: Fate::Copied });
         self.files.insert(target, Entry { mode: file.mode, content: file.content });
     }

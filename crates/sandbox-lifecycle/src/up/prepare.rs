@@ -255,7 +255,7 @@ fn ask(context: &Context<'_>, wanted: &SandboxSpec, changes: &[Change], stake: &
     let running = |held| decisions.running(&RunningQuestion { sandbox, changes, held });
     match stake {
         Stake::Held(held) => running(held),
-        Stake::Programs => running("not used just now, but programs run in it"),
+        Stake::Programs => running("not used just now, but not asleep yet"),
         Stake::Memory(memory) => decisions.sleeping(&SleepingQuestion { sandbox, changes, memory: *memory }),
     }
 }
@@ -263,7 +263,9 @@ fn ask(context: &Context<'_>, wanted: &SandboxSpec, changes: &[Change], stake: &
 fn tell_kept(context: &Context<'_>, changes: &[Change], stake: &Stake) {
     let why = match stake {
         Stake::Held(_) => "others use the sandbox, so it keeps running as it is",
-        Stake::Programs => "programs run in the sandbox, so it keeps running as it is",
+        Stake::Programs => {
+            "the sandbox is not asleep yet, and keeps running as it is with whatever runs in it"
+        }
         Stake::Memory(_) => "the sandbox sleeps with its programs, and wakes as it was",
     };
     let list: Vec<&str> = changes.iter().map(|change| change.setting).collect();

@@ -102,7 +102,7 @@ const fn would(plan: &Plan, stake: Option<&Stake>) -> &'static str {
         Plan::Wake { kept: true, .. } => "would be woken as it is, for its memory is saved",
         Plan::Start | Plan::Wake { .. } => "would be started",
         Plan::Use { kept: true, .. } => match stake {
-            Some(Stake::Programs) => "would be used as it is, for programs run in it",
+            Some(Stake::Programs) => "would be used as it is, for what runs in it would sleep and not end",
             _ => "would be used as it is, for others use it",
         },
         Plan::Use { .. } => "would be used",

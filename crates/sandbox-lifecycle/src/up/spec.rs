@@ -73,6 +73,7 @@ pub(crate) mod tests {
     pub fn request() -> UpRequest {
         UpRequest {
             project: Project {
+                repository: None,
                 checkout: CheckoutSlug::new("myproject", Path::new("/home/u/myproject/.git")),
                 repo: None,
                 root: "/home/u/myproject".into(),

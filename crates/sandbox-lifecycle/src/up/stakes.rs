@@ -12,7 +12,8 @@ use crate::{Change, Context, Target};
 pub enum Stake {
     /// Someone or something uses it, in the keeper's words.
     Held(String),
-    /// Nobody uses it, but what runs in it would have gone to sleep with it, and on after that.
+    /// Nobody uses it, but whatever runs in it would have gone to sleep with it, and on after that. Nobody looks
+    /// whether anything does.
     Programs,
     /// It sleeps.
     Memory(ByteSize),

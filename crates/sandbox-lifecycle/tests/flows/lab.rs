@@ -71,6 +71,7 @@ impl Lab {
     pub fn request(&self) -> UpRequest {
         UpRequest {
             project: Project {
+                repository: None,
                 checkout: CheckoutSlug::new("project", &self.dir),
                 repo: None,
                 root: self.dir.join("project"),

@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{getegid, geteuid};
 
 use super::child::works_in_a_child;
@@ -19,8 +19,9 @@ use crate::error::ShareError;
 pub(crate) fn open(config: &ShareConfig) -> Result<Vec<OwnedFd>, ShareError> {
     let mut folders = Vec::new();
     for part in &config.several {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&part.dir, flags, Mode::empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // The path was resolved; a link in it was put there since, by whoever works in a checkout on the way.
+        let folder = openat2(CWD, &part.dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
         folders
             .push(folder.map_err(|error| ShareError::Open { dir: part.dir.clone(), source: error.into() })?);
     }

@@ -47,6 +47,7 @@ impl Place {
         let home = self.settings.host_home.clone();
         let layout = Layout::new(&Environment { home, ..Environment::default() }).unwrap();
         let project = Project {
+            repository: None,
             checkout: CheckoutSlug::new("project", self.dir.path()),
             repo: Some(RepoSlug::new("project", b"https://forge.example/project")),
             root: self.path("project"),
