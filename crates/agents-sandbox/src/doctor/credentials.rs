@@ -50,10 +50,10 @@ fn one(layout: &Layout, settings: &Settings, agent: AgentName, set: &Set) -> Fin
         return Finding::good(CHECK, format!("{agent}: the variable {name} is set"));
     }
     let hint = format!(
-        "log in once inside the sandbox, which keeps it in its home; or define one of {} in {}, which keeps it \
-         out of the sandbox",
+        "log in once inside the sandbox, which keeps that in its home; nobody looks there, so after a login this \
+         is no lack. Or define one of {} in {}, which keeps it out of the sandbox",
         own.credential_env.join(", "),
         layout.config.join(SECRET_FILES[0]).display()
     );
-    Finding::note(CHECK, format!("nothing brings {agent} a credential"), hint)
+    Finding::note(CHECK, format!("nothing here brings {agent} a credential"), hint)
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use crate::environment::{Ran, TestEnvironment, without_hash};
 
@@ -153,29 +154,55 @@ fn the_short_form_of_a_label_finds_every_clone() {
     assert_eq!(count("project=another"), 0);
 }
 
-#[test]
-fn a_worktree_whose_repository_is_elsewhere_says_what_git_needs() {
-    let environment = TestEnvironment::new();
+/// The project becomes a worktree of a repository that is made in `repository`.
+fn become_worktree(environment: &TestEnvironment, repository: &Path) {
     let git = |words: &[&str]| {
         let mut command = std::process::Command::new("git");
-        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"]).arg(environment.path("repository"));
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-C"]).arg(repository);
         environment.seal(&mut command);
         assert!(command.args(words).output().unwrap().status.success(), "{words:?}");
     };
-    std::fs::create_dir(environment.path("repository")).unwrap();
     git(&["init", "--quiet"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "one"]);
     std::fs::remove_dir(environment.project()).unwrap();
-    git(&["worktree", "add", "--quiet", "../project"]);
-    let repository = environment.path("repository/.git").display().to_string();
+    git(&["worktree", "add", "--quiet", environment.project().to_str().unwrap()]);
+}
+
+#[test]
+fn a_worktree_whose_repository_is_elsewhere_gets_it_and_its_user_can_make_it_read_only() {
+    let environment = TestEnvironment::new();
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    become_worktree(&environment, elsewhere.path());
+    let repository = elsewhere.path().canonicalize().unwrap().join(".git").display().to_string();
+    let mounts = || environment.json(&["sandbox", "inspect"])["spec"]["mounts"].clone();
+    let ran = environment.run(&["shell"]);
+    let line = format!("the repository of this checkout, {repository}, is in the sandbox too, for git");
+    assert!(ran.code == Some(0) && ran.stderr.contains(&line), "{ran}");
+    let mount = |readonly| json!([{ "target": repository, "source": repository, "readonly": readonly }]);
+    assert_eq!(mounts(), mount(false));
+
+    let setting = format!("mounts:\n  {repository}: {{ source: {repository}, readonly: true }}\n");
+    environment.write("home/config/agents-sandbox/config.yaml", &setting);
+    environment.run(&["stop", "--cold"]).success();
+    environment.run(&["shell"]).success();
+    assert_eq!(mounts(), mount(true));
+
+    // A pointer alone proves nothing: the repository says no more that this is its worktree.
+    std::fs::remove_file(environment.path("home/config/agents-sandbox/config.yaml")).unwrap();
+    std::fs::write(format!("{repository}/worktrees/project/gitdir"), "/elsewhere/.git\n").unwrap();
+    environment.run(&["stop", "--cold"]).success();
+    environment.run(&["shell"]).success();
+    assert_eq!(mounts(), json!([]));
+}
+
+#[test]
+fn a_worktree_whose_repository_cannot_be_mounted_says_what_git_needs() {
+    let environment = TestEnvironment::new();
+    std::fs::create_dir(environment.path("repository")).unwrap();
+    // Below /tmp, which is the guest's own.
+    become_worktree(&environment, &environment.path("repository"));
+    let ran = environment.run(&["shell"]);
     let warning =
-        "git does not work in this sandbox: the repository of this worktree is $ROOT/repository/.git.";
-    let ran = environment.run(&["shell"]);
-    assert!(ran.stderr.contains(warning), "{ran}");
-    let name = environment.run(&["list", "--names"]).success();
-    environment.run(&["sandbox", "remove", "--force", name.trim()]).success();
-    let mount = format!("mounts:\n  {repository}: {repository}\n");
-    environment.write("home/config/agents-sandbox/config.yaml", &mount);
-    let ran = environment.run(&["shell"]);
-    assert!(!ran.stderr.contains("git does not work"), "{ran}");
+        "git does not work in this sandbox: the repository of this checkout is $ROOT/repository/.git,";
+    assert!(ran.code == Some(0) && ran.stderr.contains(warning), "{ran}");
 }
