@@ -15,7 +15,7 @@ pub enum AgentName {
 
 /// A name that is none of [`AgentName::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{0}`; the agents are {}", AgentName::ALL.map(AgentName::as_str).join(", "))]
+#[error("unknown agent `{0}`; the agents are {all}", all = AgentName::ALL.map(AgentName::as_str).join(", "))]
 pub struct UnknownAgent(pub String);
 
 impl AgentName {
