@@ -67,9 +67,11 @@ impl GitDir {
 
     /// This is the private directory of a linked worktree whose pointer is `dot_git`, and the repository
     /// knows that worktree. Both ends are needed: a worktree's own pointer is written by whoever works in
-    /// it, and could name any repository of the machine.
+    /// it, and could name any repository of the machine. For the same reason the other end is not in the
+    /// worktree itself.
     pub fn is_worktree_of(&self, dot_git: &Path) -> bool {
-        if self.path.parent() != Some(&self.common.join("worktrees")) {
+        let own = dot_git.parent().is_some_and(|folder| self.path.starts_with(folder));
+        if own || self.path.parent() != Some(&self.common.join("worktrees")) {
             return false;
         }
         let Ok(Some(_)) = read::file(&self.path.join("gitdir")) else { return false };

@@ -19,7 +19,7 @@ pub struct Outside {
 pub fn outside(found: &Found, root: &Path) -> Option<Outside> {
     let git_dir = &found.git_dir;
     let entry = found.entry.as_deref()?;
-    if found.folder != root || git_dir.path.starts_with(root) || root.starts_with(&git_dir.common) {
+    if found.folder != root || git_dir.common.starts_with(root) || root.starts_with(&git_dir.common) {
         return None;
     }
     let known = if git_dir.is_linked() {
