@@ -10,6 +10,9 @@ use crate::bench_boot::{Bench, Outcome, text};
 /// At least one of each while it runs; QEMU beside them.
 const ROLES: [&str; 4] = ["keeper", "machine", "share", "network"];
 
+/// Writes saved memory to the disk; at most one, whose memory is not yet used up.
+const SETTLES: &str = "settle-memory";
+
 pub struct Host {
     program: PathBuf,
     dir: PathBuf,
@@ -90,16 +93,22 @@ impl Host {
         }
     }
 
-    /// KiB on disk of each file in its folder, but of the saved memory.
-    pub fn files(&self) -> Outcome<Figures> {
+    /// Of a sandbox that sleeps: KiB on disk of each file in its folder, but of the saved memory. More than one
+    /// process that makes the memory last is an error.
+    pub fn asleep(&self) -> Outcome<Figures> {
         use std::os::unix::fs::MetadataExt;
+        let settling = self.processes()?.get(SETTLES).map_or(0, Vec::len);
+        if settling > 1 {
+            return Err(format!("{settling} processes write its memory to the disk"));
+        }
         let mut figures = Vec::new();
         for entry in fs::read_dir(&self.dir).map_err(|error| text(&error))?.flatten() {
             // What is renamed meanwhile has another name by now.
             let Ok(found) = entry.metadata() else { continue };
             let name = entry.file_name().to_string_lossy().into_owned();
-            // Memory comes to the disk while nobody waits; it is counted as a whole.
-            if !name.starts_with("memory.") {
+            // Memory comes to the disk while nobody waits; it is counted as a whole. A record that is being written has
+            // a name of its own.
+            if !name.starts_with("memory.") && !name.starts_with('.') {
                 figures.push((format!("{name}, KiB"), found.blocks() / 2));
             }
         }

@@ -89,7 +89,7 @@ fn repeat(bench: &Bench, cycles: usize, seen: &mut Seen) -> Outcome {
             .map_err(|error| text(&error))?;
         seen.growth.note(cycle, "saved memory, KiB".into(), memory >> 10);
         seen.growth.note(cycle, "disk usage, KiB".into(), usage >> 10);
-        for (name, value) in host.files().map_err(at)? {
+        for (name, value) in host.asleep().map_err(at)? {
             seen.growth.note(cycle, name, value);
         }
         seen.cycles = cycle;
