@@ -23,6 +23,19 @@ pub fn dial(
     }
 }
 
+/// Waits for the next program of the guest that wants to speak with the user's ssh-agent.
+pub fn accept_ssh_agent(
+    name: &SandboxName,
+    mut socket: UnixStream,
+) -> Result<Box<dyn Connection>, RuntimeError> {
+    sandbox_wire::write_message(&mut socket, &GuestRequest::AcceptSshAgent)
+        .map_err(|error| lost(name, error))?;
+    match read(name, &mut socket)? {
+        GuestReply::Ok => Ok(Box::new(Dialled(socket))),
+        GuestReply::Failed(problem) => Err(RuntimeError::other(problem)),
+    }
+}
+
 struct Dialled(UnixStream);
 
 impl Read for Dialled {

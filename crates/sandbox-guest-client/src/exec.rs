@@ -24,8 +24,7 @@ fn request(spec: &ExecSpec, env: &[(String, String)]) -> ExecRequest {
         },
         tty: spec.tty,
         detach: spec.detach,
-        // The guest program lives no longer than this link.
-        keep: None,
+        keep: spec.keep.clone(),
     }
 }
 
@@ -39,15 +38,24 @@ pub fn exec(
 ) -> Result<ExecSession, RuntimeError> {
     let request = GuestRequest::Exec(Box::new(request(spec, env)));
     sandbox_wire::write_message(&mut socket, &request).map_err(|error| lost(name, error))?;
-    match read(name, &mut socket)? {
-        Frame::Started { .. } => {}
+    begun(name, socket, spec.detach)
+}
+
+/// The session of a stream on which a command was asked for: the guest's first frame tells how that went.
+pub fn begun(
+    name: &SandboxName,
+    mut socket: UnixStream,
+    detached: bool,
+) -> Result<ExecSession, RuntimeError> {
+    let session = match read(name, &mut socket)? {
+        Frame::Started { session, .. } => session,
         Frame::Failed { code, message } => return Err(RuntimeError::ExecFailed { code, message }),
         other => return Err(RuntimeError::other(format!("the guest answered out of turn: {other:?}"))),
-    }
+    };
     let writer = Arc::new(Mutex::new(socket.try_clone()?));
     let input = Input { name: name.clone(), writer };
-    let output = Output { name: name.clone(), socket, detached: spec.detach };
-    Ok(ExecSession { session: None, input: Box::new(input), output: Box::new(output) })
+    let output = Output { name: name.clone(), socket, detached };
+    Ok(ExecSession { session, input: Box::new(input), output: Box::new(output) })
 }
 
 struct Input {

@@ -3,7 +3,7 @@
 //! ```text
 //! driver ── Link (yamux) ══ whatever carries bytes into the guest ══ guest program
 //!    │         └ one stream per command or connection, each with its own flow control
-//!    └ exec, dial: frames over a socket that a stream is copied to
+//!    └ exec, dial, sessions: frames over a socket that a stream is copied to
 //! ```
 
 mod dial;
@@ -11,8 +11,10 @@ mod exec;
 mod frames;
 mod link;
 mod relay;
+mod sessions;
 
-pub use dial::dial;
+pub use dial::{accept_ssh_agent, dial};
 pub use exec::exec;
-pub use link::{GuestStream, Link};
+pub use link::{GuestStream, Link, Window};
 pub use relay::{open_socket, relay};
+pub use sessions::{attach, end_session, sessions};

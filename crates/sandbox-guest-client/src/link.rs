@@ -22,11 +22,21 @@ pub struct Link {
 /// kept here, below the guest program's own: a client beyond it waits for another to leave.
 const MAX_STREAMS: usize = 768;
 
-fn config() -> Config {
+/// How much of a stream that nobody reads may be on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// 256 KiB: not every carrier can keep more.
+    Fixed,
+    /// As much as the way is long and wide.
+    Growing,
+}
+
+fn config(window: Window) -> Config {
     let mut config = Config::default();
     config.set_max_num_streams(2 * MAX_STREAMS);
-    // No more than its first 256 KiB of a stream on the way: not every carrier can keep what nobody reads.
-    config.set_max_connection_receive_window(Some(2 * MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
+    if window == Window::Fixed {
+        config.set_max_connection_receive_window(Some(2 * MAX_STREAMS * yamux::DEFAULT_CREDIT as usize));
+    }
     config.set_split_send_size(64 << 10);
     config
 }
@@ -69,13 +79,18 @@ impl AsyncWrite for GuestStream {
 impl Link {
     /// Takes over one end of the carrier. Inside a tokio runtime. The returned future ends, and with it every
     /// stream, when the carrier does; it must be polled for anything to happen.
-    pub fn new<C>(carrier: C) -> (Self, impl Future<Output = ()> + Send)
+    pub fn new<C>(carrier: C, window: Window) -> (Self, impl Future<Output = ()> + Send)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let (requests, receiver) = mpsc::channel(64);
-        let driven = drive(Connection::new(carrier.compat(), config(), Mode::Client), receiver);
+        let driven = drive(Connection::new(carrier.compat(), config(window), Mode::Client), receiver);
         (Self { requests, open: Arc::new(Semaphore::new(MAX_STREAMS)) }, driven)
+    }
+
+    /// Returns when the link is gone.
+    pub async fn ended(&self) {
+        self.requests.closed().await;
     }
 
     /// A new stream, or `None` when the link is gone.

@@ -445,7 +445,9 @@ impl Runtime for MsbRuntime {
         }
         let content = self.images().content(&record.spec.image_digest)?;
         let env = environment::of_sandbox(&content.env, &record.spec);
-        self.on_stream(name, "run a command", |stream| sandbox_guest_client::exec(name, stream, spec, &env))
+        // The guest program lives no longer than this link, so it keeps nothing.
+        let spec = ExecSpec { keep: None, ..spec.clone() };
+        self.on_stream(name, "run a command", |stream| sandbox_guest_client::exec(name, stream, &spec, &env))
     }
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {

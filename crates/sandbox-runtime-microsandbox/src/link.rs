@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox_guest_client::{Link, open_socket};
+use sandbox_guest_client::{Link, Window, open_socket};
 use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
 use tokio::runtime::Handle;
@@ -69,7 +69,7 @@ impl GuestLink {
         else {
             return Err(RuntimeError::other("msb has no pipes"));
         };
-        let (link, driven) = Link::new(tokio::io::join(stdout, stdin));
+        let (link, driven) = Link::new(tokio::io::join(stdout, stdin), Window::Fixed);
         let (tell_end, ended) = watch::channel(false);
         let said = Arc::new(Mutex::new(String::new()));
         let users = Arc::new(AtomicUsize::new(0));

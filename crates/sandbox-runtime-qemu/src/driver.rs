@@ -21,7 +21,7 @@ use crate::files::MachineFiles;
 use crate::images::{self, ImageStore};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{boot, disk, exec, memory, version};
+use crate::{boot, disk, memory, version};
 
 /// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -294,30 +294,34 @@ impl Runtime for QemuRuntime {
         }
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "run a command")?;
-        exec::start(name, socket, spec)
+        // The guest program of such a machine knows the variables of its image and sandbox.
+        sandbox_guest_client::exec(name, socket, spec, &[])
     }
 
     fn sessions(&self, name: &SandboxName) -> Result<Vec<KeptSession>> {
         let (files, _) = self.existing(name)?;
-        exec::sessions(name, client::connect(name, &files, &MachineRequest::Guest, "list its sessions")?)
+        sandbox_guest_client::sessions(
+            name,
+            client::connect(name, &files, &MachineRequest::Guest, "list its sessions")?,
+        )
     }
 
     fn attach(&self, name: &SandboxName, session: u32, size: TermSize) -> Result<ExecSession> {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "attach to a session")?;
-        exec::attach(name, socket, session, size)
+        sandbox_guest_client::attach(name, socket, session, size)
     }
 
     fn end_session(&self, name: &SandboxName, session: u32) -> Result<SessionEnd> {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "end a session")?;
-        exec::end_session(name, socket, session)
+        sandbox_guest_client::end_session(name, socket, session)
     }
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "connect")?;
-        exec::dial(name, socket, port)
+        sandbox_guest_client::dial(name, socket, port)
     }
 
     fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
@@ -345,7 +349,7 @@ impl Runtime for QemuRuntime {
     fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {
         let (files, _) = self.existing(name)?;
         let socket = client::connect(name, &files, &MachineRequest::Guest, "serve its ssh-agent")?;
-        exec::accept_ssh_agent(name, socket)
+        sandbox_guest_client::accept_ssh_agent(name, socket)
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {

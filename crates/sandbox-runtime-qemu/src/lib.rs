@@ -12,7 +12,6 @@ mod client;
 mod disk;
 mod driver;
 mod error;
-mod exec;
 mod files;
 mod images;
 mod initrd;

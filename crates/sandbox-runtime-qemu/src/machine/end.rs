@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest};
 
 use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
-use super::link::Link;
 use super::parts::Parts;
 use super::serve::Ended;
 use super::sleep::{Awake, fall_asleep};

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener as StdListener;
 use std::time::Duration;
 
+use sandbox_guest_client::Link;
 use sandbox_model::PortForward;
 use sandbox_wire::{GuestReply, GuestRequest};
 use tokio::io::copy_bidirectional_with_sizes;
@@ -13,7 +14,6 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use super::frames::{read_message, write_message};
-use super::link::Link;
 
 const BUFFER: usize = 64 << 10;
 

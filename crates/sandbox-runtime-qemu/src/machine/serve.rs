@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use sandbox_guest_client::{Link, relay};
 use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, Interest, copy_buf};
+use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::config::Accel;
 use super::frames::{read_json, write_json};
-use super::link::{GuestStream, Link};
 use super::ports::Ports;
 
 /// What the machine is doing; clients that need a guest wait for it to change.
@@ -174,9 +174,6 @@ async fn ended(
     std::future::pending().await
 }
 
-/// How much travels at once between a client and the guest.
-const RELAY_BUFFER: usize = 64 << 10;
-
 async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wire::FrameError> {
     let _client = Client::new(&served.clients);
     let mut phase = served.phase.clone();
@@ -193,28 +190,6 @@ async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wi
     write_json(&mut socket, &served.ready()).await?;
     relay(socket, stream).await?;
     Ok(())
-}
-
-/// Copies both ways. A client that only says that it has no more to send is passed on as that; one that is
-/// gone altogether drops the stream, which the guest sees as a reset.
-async fn relay(mut socket: UnixStream, stream: GuestStream) -> std::io::Result<()> {
-    let (mut from_guest, mut to_guest) = tokio::io::split(stream);
-    let (from_client, mut to_client) = socket.split();
-    let up = async {
-        let mut reader = BufReader::with_capacity(RELAY_BUFFER, from_client);
-        copy_buf(&mut reader, &mut to_guest).await?;
-        let gone = reader.get_ref().as_ref().ready(Interest::WRITABLE).await?.is_write_closed();
-        if gone {
-            return Err(std::io::ErrorKind::ConnectionReset.into());
-        }
-        to_guest.shutdown().await
-    };
-    let down = async {
-        let mut reader = BufReader::with_capacity(RELAY_BUFFER, &mut from_guest);
-        copy_buf(&mut reader, &mut to_client).await?;
-        to_client.shutdown().await
-    };
-    tokio::try_join!(up, down).map(drop)
 }
 
 impl Served {

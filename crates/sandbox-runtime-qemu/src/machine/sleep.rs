@@ -5,13 +5,13 @@ use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
+use sandbox_guest_client::Link;
 use sandbox_state::Stamp;
 use sandbox_wire::{GuestReply, GuestRequest, TOKEN};
 
 use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
-use super::link::Link;
 use super::parts::Parts;
 use crate::files::MachineFiles;
 use crate::mark::FileMark;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest};
 
 use super::boot::boot_config;
 use super::config::{Accel, MachineConfig};
 use super::console;
 use super::frames::{read_message, write_message};
-use super::link::Link;
+use super::link;
 use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
@@ -85,7 +86,7 @@ async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -
     let missing = || "a part was started twice".to_string();
     let console = parts.console.take().ok_or_else(missing)?;
     watch_console(files, console);
-    let link = Link::new(parts.link.take().ok_or_else(missing)?).map_err(|e| fault("the guest link", &e))?;
+    let link = link::open(parts.link.take().ok_or_else(missing)?).map_err(|e| fault("the guest link", &e))?;
     let talk = async {
         let network = match parts.network.as_mut() {
             Some(network) => Some(network.settings().await.map_err(|e| fault("network", &e))?),

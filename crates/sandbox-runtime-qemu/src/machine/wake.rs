@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
+use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest, WakeCall};
 use tokio::task::JoinHandle;
 
@@ -12,7 +13,7 @@ use super::boot::unix_nanos;
 use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
-use super::link::Link;
+use super::link;
 use super::parts::{Parts, Ram, bytes};
 use super::start::watch_console;
 use crate::files::MachineFiles;
@@ -122,7 +123,7 @@ async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) ->
         saved.use_up(files).map_err(|error| error.to_string())?;
         call(&socket, saved).map_err(|error| format!("the guest link: {error}"))?;
         parts.monitor.go_on().await.map_err(|error| error.to_string())?;
-        let link = Link::new(socket).map_err(|error| format!("the guest link: {error}"))?;
+        let link = link::open(socket).map_err(|error| format!("the guest link: {error}"))?;
         set_clock(&link).await?;
         Ok(link)
     };
