@@ -17,7 +17,7 @@ use work::Work;
 /// Looking at the session on a terminal takes as long as a cycle: not each of them does.
 const ATTACH_EVERY: usize = 10;
 /// From the end of `stop` to the end of the last process that waits for nobody.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs `cycles` of them. What was seen so far is printed at every end.
 pub fn run(cycles: usize) -> Outcome {
