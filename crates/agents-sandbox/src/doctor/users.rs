@@ -7,7 +7,7 @@ const CHECK: &str = "user namespaces";
 /// What an engine without root needs to make files of several owners.
 pub fn check(rootless: bool) -> Finding {
     if !rootless {
-        return Finding::good(CHECK, "not needed here");
+        return Finding::good(CHECK, "not needed to build images here");
     }
     if find("newuidmap").is_none() {
         return Finding::missing(CHECK, "newuidmap is not installed", "install it: `apt-get install uidmap`");

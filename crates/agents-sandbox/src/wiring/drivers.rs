@@ -91,16 +91,20 @@ pub fn installed(layout: &Layout, source: &RuntimeSource, lines: &Lines) -> Resu
     let mut told = false;
     sandbox_runtime_microsandbox::ensure(layout, source, &mut |event| {
         let text = match event {
-            InstallEvent::Waiting { holder } => format!("waiting for {holder} to install the runtime"),
-            InstallEvent::Damaged { problem } => format!("the runtime is installed again: {problem}"),
-            InstallEvent::Asking { source } => format!("installing the runtime: {source} …"),
+            InstallEvent::Waiting { holder } => format!("waiting for {holder} to install microsandbox"),
+            InstallEvent::Damaged { problem } => format!("microsandbox is installed again: {problem}"),
+            InstallEvent::Asking { source } => {
+                format!(
+                    "installing microsandbox, whose kernel every sandbox boots, under QEMU too: {source} …"
+                )
+            }
             InstallEvent::Fetched { total: Some(total), .. } if !told => {
                 told = true;
                 format!("fetching {} MB …", total / 1_000_000)
             }
             InstallEvent::Fetched { .. } => return,
             InstallEvent::Failed { source, problem } => format!("{source}: {problem}"),
-            InstallEvent::Installed { version } => format!("the runtime {version} is installed"),
+            InstallEvent::Installed { version } => format!("microsandbox {version} is installed"),
         };
         lines.write(&text);
     })
