@@ -10,6 +10,7 @@
 //! process, which knows under which name the guest found an address, and what goes out directly. The policy has
 //! decided before the relay is asked.
 
+mod asking;
 mod datagrams;
 mod dial;
 mod http;
@@ -28,6 +29,8 @@ use tokio::runtime::Handle;
 
 use crate::compile::Compiled;
 use crate::event_log::EventLog;
+use crate::floor::local_addresses;
+use asking::Asking;
 use dial::Dialer;
 use names::Names;
 pub(crate) use names::PLACEHOLDERS;
@@ -43,6 +46,7 @@ pub(crate) fn start(
     threads: &Handle,
 ) -> std::io::Result<ResolvedOutboundProxy> {
     let names = Arc::new(Names::default());
+    let asking = Arc::new(Asking { policy: Arc::clone(policy), own: local_addresses() });
     let _inside = threads.enter();
 
     let listener = listener(0)?;
@@ -53,7 +57,8 @@ pub(crate) fn start(
         proxies: Arc::clone(proxies),
         policy: Arc::clone(policy),
         names: Arc::clone(&names),
-        log,
+        asking: Arc::clone(&asking),
+        log: log.clone(),
         dialer: Dialer::new(proxies),
         user: user.clone(),
         password: password.clone(),
@@ -66,6 +71,8 @@ pub(crate) fn start(
         proxies: Arc::clone(proxies),
         policy: Arc::clone(policy),
         names,
+        asking,
+        log,
         servers: resolver::Servers::new(std::mem::take(&mut engine.dns.nameservers)),
     });
     threads.spawn(resolver::serve_udp(tokio::net::UdpSocket::from_std(udp)?, Arc::clone(&resolver)));

@@ -2,6 +2,7 @@
 //! requests with the whole address in them.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sandbox_model::ProxyUrl;
@@ -31,8 +32,9 @@ pub(super) async fn serve(
     let Some(first) = first_words(guest).await.map_err(DialError::Broken)? else { return Ok(()) };
     let Some(Request { words, body }) = rewritten(&first, proxy, host) else {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
-        let name = name.trim_matches(['[', ']']);
-        let wanted = Wanted { name: Some(name), address: None, port: port.parse().unwrap_or(PORT) };
+        let address: Option<SocketAddr> = host.parse().ok();
+        let name = Some(name).filter(|_| address.is_none());
+        let wanted = Wanted { name, address, port: port.parse().unwrap_or(PORT) };
         let mut outside = dialer.tunnel(proxy, wanted).await?;
         send(&mut outside, &first).await?;
         // How either side ends is not the proxy's failure.
@@ -111,7 +113,7 @@ fn rewritten(words: &[u8], proxy: &ProxyUrl, host: &str) -> Option<Request> {
     let (method, path) = (request.method?, request.path?);
     let body = length(request.headers)?;
     let here = (words.len() - end).min(usize::try_from(body).unwrap_or(usize::MAX));
-    if !(path.starts_with('/') || path == "*") || method == "CONNECT" {
+    if !(path.starts_with('/') || path == "*") || tunnels(method) {
         return None;
     }
     let authority = host.strip_suffix(":80").unwrap_or(host);
@@ -122,7 +124,7 @@ fn rewritten(words: &[u8], proxy: &ProxyUrl, host: &str) -> Option<Request> {
     http::authorize(proxy, &mut head);
     head.push_str("Connection: close\r\n");
     let mut bytes = Zeroizing::new(head.as_bytes().to_vec());
-    let ours = ["connection", "proxy-connection", "proxy-authorization", "keep-alive"];
+    let ours = ["connection", "proxy-connection", "proxy-authorization", "keep-alive", "max-forwards"];
     for field in
         request.headers.iter().filter(|field| !ours.contains(&field.name.to_ascii_lowercase().as_str()))
     {
@@ -134,6 +136,12 @@ fn rewritten(words: &[u8], proxy: &ProxyUrl, host: &str) -> Option<Request> {
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(&words[end..end + here]);
     Some(Request { words: bytes, body: body - here as u64 })
+}
+
+/// A proxy takes the first for itself. It may answer the second, whatever its address, with all that it was sent: with
+/// the password too.
+fn tunnels(method: &str) -> bool {
+    ["CONNECT", "TRACE"].iter().any(|other| method.eq_ignore_ascii_case(other))
 }
 
 /// How long the body is, where that is plain to see; whoever reads it otherwise than the proxy does would let the
@@ -162,7 +170,7 @@ mod tests {
     #[test]
     fn a_request_gets_its_whole_address_and_the_proxys_password() {
         let proxy: ProxyUrl = "http://me:pw@proxy:3128".parse().unwrap();
-        let asked = b"POST /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive\r\nProxy-Authorization: Basic bad\r\nContent-Length: 4\r\n\r\nbodyGET http://denied/";
+        let asked = b"POST /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive\r\nMax-Forwards: 0\r\nProxy-Authorization: Basic bad\r\nContent-Length: 4\r\n\r\nbodyGET http://denied/";
         let text = |host| {
             let request = rewritten(asked, &proxy, host).unwrap();
             assert_eq!(request.body, 0);
@@ -192,6 +200,8 @@ mod tests {
             b"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
             b"GET http://other/ HTTP/1.1\r\n\r\n",
             b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+            b"TRACE / HTTP/1.1\r\nMax-Forwards: 0\r\n\r\n",
+            b"Trace / HTTP/1.1\r\n\r\n",
             b"GET / HTTP/1.1\r\n",
             b"",
         ] {

@@ -11,6 +11,7 @@ use sandbox_model::{Proxies, ProxyScheme, ProxyUrl};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::asking::Asking;
 use super::datagrams::Association;
 use super::dial::{DialError, Dialer, Stream, Wanted};
 use super::names::{Known, Names};
@@ -39,6 +40,7 @@ pub(super) struct Relay {
     pub proxies: Arc<Proxies>,
     pub policy: Arc<Compiled>,
     pub names: Arc<Names>,
+    pub asking: Arc<Asking>,
     pub log: EventLog,
     pub dialer: Dialer,
     pub user: String,
@@ -145,8 +147,15 @@ impl Relay {
                 Err(_) => Err(Answer::Failed),
             };
         };
-        let wanted = Wanted { name: name.as_deref(), address, port: to.port() };
-        if to.port() == plain::PORT && matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https) {
+        let asked = name.as_deref().filter(|name| self.asking.by_name(proxy, name));
+        if address.is_none() && asked.is_none() {
+            return Err(Answer::Denied);
+        }
+        let wanted = Wanted { name: asked, address, port: to.port() };
+        // Asked for an address, a proxy would say it to the server in the place of the name.
+        let whole = asked.is_some() || name.is_none();
+        if whole && to.port() == plain::PORT && matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https)
+        {
             let host = wanted.authority();
             return Ok(Way::Plain { proxy: proxy.clone(), to: host, name });
         }

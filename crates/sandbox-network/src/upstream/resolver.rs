@@ -17,8 +17,11 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use super::asking::Asking;
 use super::names::{Names, is_placeholder};
 use crate::compile::Compiled;
+use crate::event::{Event, EventKind, Verdict, now};
+use crate::event_log::EventLog;
 
 /// Where the host's resolvers stand if the settings name none.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -35,6 +38,8 @@ pub(super) struct Resolver {
     pub proxies: Arc<Proxies>,
     pub policy: Arc<Compiled>,
     pub names: Arc<Names>,
+    pub asking: Arc<Asking>,
+    pub log: EventLog,
     pub servers: Servers,
 }
 
@@ -97,7 +102,7 @@ impl Resolver {
         let query = Message::from_vec(raw).ok()?;
         let question = query.queries.first()?;
         let name = question.name().to_ascii().trim_end_matches('.').to_ascii_lowercase();
-        let found = self.servers.ask(raw, tcp).await;
+        let mut found = self.servers.ask(raw, tcp).await;
         if let Some((answer, message)) = &found
             && message.metadata.response_code == ResponseCode::NoError
         {
@@ -107,6 +112,7 @@ impl Resolver {
                 self.names.found(&name, addresses);
                 return Some(answer.clone());
             }
+            found = None;
         }
         if self.proxy_knows(&name) {
             let placeholder = (question.query_type() == RecordType::A).then(|| self.names.placeholder(&name));
@@ -118,7 +124,22 @@ impl Resolver {
     fn proxy_knows(&self, name: &str) -> bool {
         // Without a port: what is direct at one port only may be asked for at others.
         let direct = self.proxies.direct.has(Some(name), None, 0);
-        !direct && may_be_foreign(name, || self.policy.lists_name(name))
+        if direct || !may_be_foreign(name, || self.policy.lists_name(name)) {
+            return false;
+        }
+        let asks = self.proxies.each().iter().all(|proxy| self.asking.by_name(proxy, name));
+        if !asks {
+            self.log.report(&Event {
+                at: now(),
+                verdict: Verdict::Denied,
+                kind: EventKind::Name,
+                name: Some(name.into()),
+                address: None,
+                rule: "this host does not know it, and a proxy on this host is asked only for names in egress-allow".into(),
+                opens: Some(name.into()),
+            });
+        }
+        asks
     }
 }
 

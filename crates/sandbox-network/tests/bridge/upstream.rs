@@ -166,15 +166,28 @@ fn what_is_allowed_leaves_through_the_proxy_by_name_and_nothing_else_does() {
 fn a_name_that_the_host_knows_keeps_its_address_and_its_rules() {
     serve_if_asked();
     let (plain_at, _plain) = server();
-    let proxy =
-        Proxy::http(table(&[("open.example.com:8080", plain_at), ("shut.example.com:8080", plain_at)]), None);
+    let proxy = Proxy::http(
+        table(&[
+            ("open.example.com:8080", plain_at),
+            ("any.example.com:8080", plain_at),
+            ("44.55.66.30:8080", plain_at),
+            ("44.55.66.30:80", plain_at),
+            ("shut.example.com:8080", plain_at),
+        ]),
+        None,
+    );
     let known = vec![
         ("open.example.com", "44.55.66.10", ""),
+        ("any.example.com", "44.55.66.30", ""),
         ("shut.example.com", "44.55.66.20", ""),
         ("inside.example.com", "10.1.1.1", ""),
         ("x.198-19-0-9.example", "198.19.0.9", ""),
     ];
-    let policy = config(NetworkProfile::Public, &[], &["44.55.66.20", "bad.example.com"]);
+    let policy = config(
+        NetworkProfile::Public,
+        &["open.example.com", "listed.example.com", "x.198-19-0-9.example"],
+        &["44.55.66.20", "bad.example.com"],
+    );
     let policy = resolved_by(resolver::names(known), policy);
     let url = format!("127.0.0.1:{}", proxy.port);
     let case = "upstream::a_name_that_the_host_knows_keeps_its_address_and_its_rules";
@@ -182,6 +195,13 @@ fn a_name_that_the_host_knows_keeps_its_address_and_its_rules() {
     assert_eq!(found(&mut guest, "open.example.com"), [44, 55, 66, 10]);
     assert!(is_ok(&guest.tcp(at([44, 55, 66, 10], 8080), get("open.example.com").as_bytes())));
     assert_eq!(asked(&proxy), ["CONNECT open.example.com:8080 HTTP/1.1"], "by its name");
+    // One that nobody wrote down: the proxy is on this host, and could find it anywhere, the host itself included.
+    assert_eq!(found(&mut guest, "any.example.com"), [44, 55, 66, 30]);
+    for (port, line) in [(8080, "CONNECT 44.55.66.30:8080 HTTP/1.1"), (80, "CONNECT 44.55.66.30:80 HTTP/1.1")]
+    {
+        assert!(is_ok(&guest.tcp(at([44, 55, 66, 30], port), get("any.example.com").as_bytes())), "{port}");
+        assert_eq!(asked(&proxy), [line], "by the address that was judged");
+    }
     // Its address is denied, whatever the proxy could do.
     assert_eq!(found(&mut guest, "shut.example.com"), [44, 55, 66, 20]);
     assert_eq!(guest.tcp(at([44, 55, 66, 20], 8080), get("x").as_bytes()), Tcp::Refused);
@@ -191,11 +211,12 @@ fn a_name_that_the_host_knows_keeps_its_address_and_its_rules() {
         assert_eq!(guest.resolve(name), NXDOMAIN, "{name}");
     }
     assert_eq!(guest.resolve("bad.example.com"), NXDOMAIN, "denied by name");
-    assert_eq!(found(&mut guest, "unknown.example.com")[..2], [198, 19]);
+    assert_eq!(found(&mut guest, "listed.example.com")[..2], [198, 19]);
+    assert_eq!(guest.resolve("unknown.example.com"), NXDOMAIN);
     assert_ne!(found(&mut guest, "x.198-19-0-9.example"), [198, 19, 0, 9], "no placeholder of somebody else");
     assert_eq!(asked(&proxy), Vec::<String>::new());
     // Datagrams have no way out, and that is told.
-    assert_eq!(guest.udp(at([44, 55, 66, 10], 123), b"time"), None);
+    assert_eq!(guest.udp(at([44, 55, 66, 30], 123), b"time"), None);
     let events = bridge.events();
     let udp = events.iter().find(|event| event.kind == EventKind::Udp).unwrap();
     assert_eq!(
