@@ -1,12 +1,16 @@
 //! git worktrees: of the host in the guest, of the guest on the host, and of opencode beside the checkout.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::provider::Provider;
 use crate::world::World;
 use crate::{FIRST_PATIENCE, PATIENCE};
+
+/// As long as the guest may believe what it knew.
+const BELIEF: Duration = Duration::from_millis(1500);
 
 #[test]
 fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
@@ -30,6 +34,7 @@ fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
     inside("git worktree add --quiet trees/guest");
     assert_eq!(world.git("trees/guest", &["status", "--porcelain"]), "");
     world.git("trees/guest", &["commit", "--quiet", "--allow-empty", "-m", "host"]);
+    std::thread::sleep(BELIEF);
     assert_eq!(inside("git -C trees/guest log -1 --format=%s"), "host\n");
     assert!(world.git(".", &["worktree", "list"]).contains("trees/guest"));
 
@@ -86,6 +91,7 @@ fn elsewhere(world: &World, commit: &str) {
     );
     let inner = format!("{tree}/trees/inner");
     world.git(&inner, &["commit", "--quiet", "--allow-empty", "-m", "host"]);
+    std::thread::sleep(BELIEF);
     assert_eq!(inside("git -C trees/inner log -1 --format=%s"), "host\n");
     let listed = world.git(".", &["worktree", "list"]);
     assert!(
