@@ -17,6 +17,10 @@ mkdir -p -- "$(dirname -- "$2")" && ln -s -- "$1" "$2""#;
 const KEEP_WORKTREES: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
 git config --system gc.worktreePruneExpire never"#;
 
+/// What the host has in its root's home is for the guest's other users too. The first line as above.
+const ENTER_ROOT: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts || exit 0
+chmod o+x /root"#;
+
 /// Pointers between the repository at `$3` and worktrees inside the checkout, from the guest's path `$1` to
 /// the host's, `$2`. One that leads elsewhere (a worktree in the guest's home, say) stays as it is.
 const REWRITE: &str = r#"for entry in "$3"/worktrees/*/gitdir; do
@@ -35,7 +39,11 @@ pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Resu
         let user = if root.starts_with(GUEST_HOME) { ExecUser::Dev } else { ExecUser::Root };
         run(context, up, user, LINK, &[GUEST_WORKSPACE, root])?;
     }
-    let Some(repository) = &project.repository else { return Ok(()) };
+    let repository = project.repository.as_ref();
+    if project.root.starts_with("/root") || repository.is_some_and(|other| other.path.starts_with("/root")) {
+        run(context, up, ExecUser::Root, ENTER_ROOT, &[GUEST_WORKSPACE])?;
+    }
+    let Some(repository) = repository else { return Ok(()) };
     if let (Some(alias), Some(path)) = (alias(repository), repository.path.to_str()) {
         run(context, up, ExecUser::Root, LINK, &[path, &alias])?;
     }
