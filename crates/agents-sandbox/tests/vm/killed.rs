@@ -9,7 +9,13 @@ use crate::{image, place};
 
 type Outcome<T = ()> = Result<T, String>;
 
-pub const CASE: &str = "a_launcher_killed_at_any_step_loses_nothing";
+/// A name and what it runs.
+type Case = (&'static str, fn() -> Outcome);
+
+pub const CASES: [Case; 2] = [
+    ("a_first_run_killed_at_any_step_is_made_good", first_runs),
+    ("a_launcher_killed_at_any_step_loses_nothing", one_life),
+];
 
 const KILL: i32 = 9;
 /// What is saved with a machine's memory, and lost with a shutdown.
@@ -50,8 +56,14 @@ impl House {
         Ok(house)
     }
 
+    /// How the names of everything of this case begin: cases run side by side.
+    fn own(&self) -> String {
+        let name = self.scratch.path().file_name().unwrap_or_default();
+        name.to_string_lossy().to_ascii_lowercase()
+    }
+
     fn project(&self) -> PathBuf {
-        self.scratch.path().join("killed-project")
+        self.scratch.path().join(self.own())
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -111,39 +123,50 @@ impl House {
         if memory && in_memory == "1" {
             return Err(format!("after `{after}`: the memory of the sandbox is lost"));
         }
-        is_whole(after)
+        self.is_whole(after)
     }
-}
 
-/// One sandbox, one home, and nothing half-made.
-fn is_whole(after: &str) -> Outcome {
-    let place = place::layout()?;
-    for folder in [place.qemu().sandboxes(), place.volumes()] {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(told)? {
-            let name = entry.map_err(told)?.file_name().to_string_lossy().into_owned();
-            if name.contains("killed-project-") {
-                names.push(name);
+    /// One sandbox, one home, and nothing half-made.
+    fn is_whole(&self, after: &str) -> Outcome {
+        let place = place::layout()?;
+        for folder in [place.qemu().sandboxes(), place.volumes()] {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&folder).map_err(told)? {
+                let name = entry.map_err(told)?.file_name().to_string_lossy().into_owned();
+                if name.contains(&self.own()) {
+                    names.push(name);
+                }
+            }
+            if names.len() != 1 || names[0].starts_with('.') {
+                return Err(format!("after `{after}` there are {names:?} in {}", folder.display()));
             }
         }
-        if names.len() != 1 || names[0].starts_with('.') {
-            return Err(format!("after `{after}` there are {names:?} in {}", folder.display()));
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-impl Drop for House {
-    fn drop(&mut self) {
+    /// As before the first run. Also where a case has failed, so nothing is made of what does not work.
+    fn clear(&mut self) {
         let _ = self.command(&["stop", "--cold", "--force"]).output();
+        self.remove_volumes();
+        let _ = fs::remove_file(self.project().join("kept"));
+        self.lines.clear();
+    }
+
+    fn remove_volumes(&self) {
         let listed = self.command(&["volume", "list", "--format", "json"]).output();
         let listed = listed.map(|output| output.stdout).unwrap_or_default();
         let volumes: Vec<serde_json::Value> = serde_json::from_slice(&listed).unwrap_or_default();
         for name in volumes.iter().filter_map(|volume| volume["name"].as_str()) {
-            if name.starts_with("killed-project-") {
+            if name.starts_with(&self.own()) {
                 let _ = self.command(&["volume", "remove", name]).output();
             }
         }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -154,7 +177,30 @@ fn text(words: &[&str], output: Output) -> Outcome<String> {
     String::from_utf8(output.stdout).map_err(told)
 }
 
-pub fn run() -> Outcome {
+/// Each time everything is new.
+fn first_runs() -> Outcome {
+    let mut house = House::new()?;
+    for place in [
+        "auto-prune",
+        "image",
+        "a home volume is begun",
+        "a home volume has its name",
+        "a record is in its place",
+        "a machine has a disk and no name",
+        "the sandbox is not started yet",
+        "the machine boots",
+        "the sandbox is started",
+        "the keeper has a client",
+        "provisioning",
+    ] {
+        house.dies(&["run"], place)?;
+        house.works(place, false)?;
+        house.clear();
+    }
+    Ok(())
+}
+
+fn one_life() -> Outcome {
     let mut house = House::new()?;
     // A first run, from one step to the next.
     for place in
@@ -212,7 +258,7 @@ pub fn run() -> Outcome {
     }
     house.succeeds(&["volume", "migrate", "--rm"])?;
     let names = house.succeeds(&["list", "--names"])?;
-    let name = names.lines().find(|name| name.starts_with("killed-project-")).unwrap_or_default();
+    let name = names.lines().find(|name| name.starts_with(&house.own())).unwrap_or_default();
     house.dies(&["sandbox", "remove", name], "a machine is put aside")?;
     house.works("removal", false)
 }

@@ -63,7 +63,9 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
-    trials.push(Trial::test(killed::CASE, || killed::run().map_err(Failed::from)));
+    for (name, case) in killed::CASES {
+        trials.push(Trial::test(name, move || case().map_err(Failed::from)));
+    }
     trials.push(Trial::test(proxy::CASE, || proxy::run().map_err(Failed::from)));
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in sleep::CASES {
