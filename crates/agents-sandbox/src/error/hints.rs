@@ -183,9 +183,13 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::NoSuchImage(_) | RuntimeError::NoSuchContent(_) | RuntimeError::BadArchive(_) => {
                 new.hint("`agents-sandbox build` makes the image")
             }
-            RuntimeError::BootFailed { log, .. } => {
-                new.excerpt(&log).hint("`agents-sandbox logs` shows the whole console").hint(DOCTOR)
-            }
+            RuntimeError::BootFailed { name, log, .. } => new
+                .excerpt(&log)
+                .hint("`agents-sandbox logs` shows the whole console")
+                .hint(DOCTOR)
+                .hint(format!(
+                    "`agents-sandbox sandbox remove {name}` and another run make it anew, with the same home"
+                )),
             // As a shell reports it: 126 cannot be run, 127 is not there.
             RuntimeError::ExecFailed { code, .. } => Self { exit: Exit::from_shell_code(code.max(1)), ..new },
             RuntimeError::Unsupported(_) => new,

@@ -353,6 +353,7 @@ fn a_boot_that_fails_says_why_and_blocks_nothing() {
     │ project-HASH-opencode no bootable device
     hint: `agents-sandbox logs` shows the whole console
     hint: `agents-sandbox doctor` finds out what is missing on this computer
+    hint: `agents-sandbox sandbox remove project-HASH-opencode` and another run make it anew, with the same home
     [exit 1]
     ");
     let json = environment.run(&["list", "--format", "json"]).success();

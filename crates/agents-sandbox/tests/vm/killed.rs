@@ -184,7 +184,7 @@ fn first_runs() -> Outcome {
         "auto-prune",
         "image",
         "a home volume is begun",
-        "a home volume has its name",
+        "a home volume is filled",
         "a record is in its place",
         "a machine has a disk and no name",
         "the sandbox is not started yet",
