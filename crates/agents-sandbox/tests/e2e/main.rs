@@ -34,7 +34,6 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let provider = Provider::start();
     let world = World::new("terminal");
     world.use_provider(provider.port);
-    world.add_settings("auto-stop-max-session-retries: 5\n");
     let built = Instant::now();
     world.succeeds(&["build"], FIRST_PATIENCE);
     let built = built.elapsed();
@@ -74,18 +73,9 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let screen = Screen::open(&world, &["run"]);
     screen.wait_for("opencode's input again", PATIENCE, prompt);
     agents::note_prompt("opencode", built, cold, warm.elapsed());
-    // The model does not answer: the session tries again, holds the sandbox with that, and not for ever.
-    screen.say("now FAIL");
     screen.close();
     provider.release();
-    world.wait_for("a sandbox held by a retry", PATIENCE, |list| {
-        list["detail"].as_str().is_some_and(|detail| detail.contains("1 retrying session"))
-    });
-    world.wait_for("the stop after too many retries", PATIENCE, |list| list["status"] == "stopped");
-    let inspected = world.succeeds(&["sandbox", "inspect"], PATIENCE);
-    let inspected: serde_json::Value = serde_json::from_str(&inspected).unwrap();
-    let log = std::fs::read_to_string(inspected["logs"]["keeper"].as_str().unwrap()).unwrap();
-    assert!(log.contains("1 session retries in vain"), "{log}");
+    world.wait_for("the stop after the last session", PATIENCE, |list| list["status"] == "stopped");
 }
 
 #[test]
