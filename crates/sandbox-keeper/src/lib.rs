@@ -18,6 +18,7 @@
 mod client;
 mod config;
 mod connection;
+mod crowd;
 mod decide;
 mod error;
 mod journal;

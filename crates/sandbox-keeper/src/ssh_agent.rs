@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandbox_model::{AgentRules, SandboxName};
 use sandbox_runtime::{Connection, Runtime, RuntimeError};
+use sandbox_ssh_agent::Event;
 use sandbox_wire::SshAgentOffer;
 
+use crate::crowd::Crowd;
 use crate::journal::Journal;
 
 /// Where clients' agents are: an older one serves where a newer one, of a login that is over, is gone.
@@ -29,8 +31,27 @@ pub(crate) struct SshAgent {
 
 struct Shared {
     offer: Mutex<Offer>,
-    journal: Mutex<Journal>,
+    log: Mutex<Log>,
     clients: AtomicUsize,
+}
+
+/// `ssh-agent.log`. What was signed must not be pushed out by what a guest may ask for without end.
+struct Log {
+    journal: Journal,
+    crowd: Crowd,
+}
+
+impl Log {
+    fn write(&mut self, text: &str) {
+        // Names from the guest's side are in it.
+        let text: String =
+            text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(500).collect();
+        let left_out = self.crowd.take_left_out();
+        if left_out > 0 {
+            self.journal.write(&format!("{left_out} more that were listed, refused or failed"));
+        }
+        self.journal.write(&text);
+    }
 }
 
 #[derive(Default)]
@@ -45,7 +66,7 @@ impl SshAgent {
     pub fn new(log: &std::path::Path) -> Self {
         let shared = Shared {
             offer: Mutex::default(),
-            journal: Mutex::new(Journal::new(log)),
+            log: Mutex::new(Log { journal: Journal::new(log), crowd: Crowd::default() }),
             clients: AtomicUsize::new(0),
         };
         Self { shared: Arc::new(shared) }
@@ -103,7 +124,7 @@ impl SshAgent {
         let attended = Builder::new().name("ssh-agent client".into()).stack_size(STACK).spawn(move || {
             let now = || agent.now();
             // A client that leaves in the middle has its reasons.
-            let _ = sandbox_ssh_agent::forward(client.as_mut(), now, |event| agent.write(&event.to_string()));
+            let _ = sandbox_ssh_agent::forward(client.as_mut(), now, |event| agent.tell(event));
             agent.shared.clients.fetch_sub(1, Ordering::Relaxed);
         });
         if let Err(error) = attended {
@@ -117,10 +138,14 @@ impl SshAgent {
         (offer.sockets.iter().cloned().collect(), offer.rules.clone())
     }
 
+    fn tell(&self, event: &Event<'_>) {
+        let mut log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(event, Event::Signed { .. }) || log.crowd.admits(Instant::now()) {
+            log.write(&event.to_string());
+        }
+    }
+
     fn write(&self, text: &str) {
-        // Names from the guest's side are in it.
-        let text: String =
-            text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(500).collect();
-        self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).write(&text);
+        self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).write(text);
     }
 }
