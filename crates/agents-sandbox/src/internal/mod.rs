@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use sandbox_keeper::KeeperConfig;
 use sandbox_network::BridgeConfig;
@@ -60,8 +61,9 @@ fn settle_memory(arguments: &[OsString]) -> Ended {
     };
     log::machine();
     // Whoever shuts the computer down or logs out gives it the seconds that it needs.
+    let told_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::default())
+        signal_hook::flag::register(signal, Arc::clone(&told_to_end))
             .map_err(|error| CommandError::new(error.to_string()))?;
     }
     let memory = std::io::stdin()
@@ -72,6 +74,7 @@ fn settle_memory(arguments: &[OsString]) -> Ended {
         &MachineFiles::new(Path::new(dir)),
         &File::from(memory),
         &id.to_string_lossy(),
+        &told_to_end,
     )
     .map_err(told)
 }

@@ -1,6 +1,9 @@
 //! After a sandbox fell asleep, with nobody waiting: its memory is written to the disk, and all of it synced.
 
 use std::fs::File;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use fs_err as fs;
 use sandbox_runtime::RuntimeError;
@@ -12,14 +15,51 @@ use crate::files::MachineFiles;
 use crate::mark::FileMark;
 use crate::record::SandboxRecord;
 
+/// How long a full disk is left alone.
+const TRIES_AGAIN: Duration = Duration::from_secs(10);
+const LOOKS: Duration = Duration::from_millis(200);
+
 /// Makes saved memory last. `ram` is the memory; who wakes the sandbox meanwhile takes it from this process,
 /// which then ends early, and harmlessly.
 ///
 /// `id` names the sleep that `ram` is of: another one's files are not touched.
 ///
-/// What cannot be written is lost with this process: the record says why then.
-pub fn settle(files: &MachineFiles, ram: &File, id: &str) -> Result<(), RuntimeError> {
-    let Err(error) = write(files, ram, id) else { return Ok(()) };
+/// While the disk is full the memory stays with this process, which tries again, until `told_to_end`. What cannot be
+/// written is lost with it: the record says why then.
+pub fn settle(
+    files: &MachineFiles,
+    ram: &File,
+    id: &str,
+    told_to_end: &AtomicBool,
+) -> Result<(), RuntimeError> {
+    settle_by(files, id, || write(files, ram, id), || patience(told_to_end))
+}
+
+/// `patience` waits a while, and says whether to go on waiting.
+fn settle_by(
+    files: &MachineFiles,
+    id: &str,
+    mut write: impl FnMut() -> Result<(), RuntimeError>,
+    mut patience: impl FnMut() -> bool,
+) -> Result<(), RuntimeError> {
+    let mut told = false;
+    let error = loop {
+        let error = match write() {
+            Ok(()) => return Ok(()),
+            Err(error) if lacks_room(&error) => error,
+            Err(error) => break error,
+        };
+        let Some((held, _)) = still(files, id)? else { return Ok(()) };
+        // What was written so far is of no use, and takes the room that others wait for.
+        super::remove(&files.memory_aside())?;
+        drop(held);
+        if !std::mem::replace(&mut told, true) {
+            tracing::warn!("saved memory stays in the host's memory until the disk has room: {error}");
+        }
+        if !patience() {
+            break error;
+        }
+    };
     if let Some((_held, mut record)) = still(files, id)? {
         // First what may fill the disk: without room not even the reason can be written.
         super::remove(&files.memory_aside())?;
@@ -30,6 +70,32 @@ pub fn settle(files: &MachineFiles, ram: &File, id: &str) -> Result<(), RuntimeE
         }
     }
     Err(error)
+}
+
+fn patience(told_to_end: &AtomicBool) -> bool {
+    let end = Instant::now() + TRIES_AGAIN;
+    while Instant::now() < end {
+        if told_to_end.load(Ordering::Relaxed) {
+            return false;
+        }
+        std::thread::sleep(LOOKS);
+    }
+    true
+}
+
+fn lacks_room(error: &RuntimeError) -> bool {
+    let full =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    match error {
+        RuntimeError::Io(error) => full(error),
+        // The record's own error.
+        RuntimeError::Other { source: Some(source), .. } => {
+            let causes =
+                std::iter::successors(Some(&**source as &dyn std::error::Error), |error| error.source());
+            causes.filter_map(|error| error.downcast_ref()).any(full)
+        }
+        _ => false,
+    }
 }
 
 fn write(files: &MachineFiles, ram: &File, id: &str) -> Result<(), RuntimeError> {
@@ -63,14 +129,77 @@ fn still(files: &MachineFiles, id: &str) -> Result<Option<(Lock, SavedMemory)>, 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use sandbox_wire::TOKEN;
+
+    use super::super::Held;
     use super::*;
+    use crate::machine::Accel;
+
+    /// Held memory under this id.
+    fn place_of(id: &str) -> (tempfile::TempDir, MachineFiles) {
+        let dir = tempfile::tempdir().unwrap();
+        let files = MachineFiles::new(dir.path());
+        let holder = Held::new(1, &tempfile::tempfile().unwrap()).unwrap();
+        let record = SavedMemory {
+            version: SavedMemory::VERSION,
+            id: id.into(),
+            made: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            memory: Kept::Held { holder, taken: 0 },
+            state: String::new(),
+            accel: Accel::Tcg,
+            tsc_khz: None,
+            boot: "first".into(),
+            token: [1; TOKEN],
+            host_boot: String::new(),
+            saved_at: 1,
+        };
+        record.write_synced(&files).unwrap();
+        drop(super::super::lock(&files).unwrap());
+        (dir, files)
+    }
 
     #[test]
     fn a_sandbox_that_is_gone_stays_gone() {
         let dir = tempfile::tempdir().unwrap();
         let files = MachineFiles::new(&dir.path().join("gone"));
-        settle(&files, &tempfile::tempfile().unwrap(), "one").unwrap();
+        settle(&files, &tempfile::tempfile().unwrap(), "one", &AtomicBool::new(false)).unwrap();
         assert!(!files.dir.exists());
+    }
+
+    #[test]
+    fn a_full_disk_is_waited_for_and_a_broken_one_is_not() {
+        let (_dir, files) = place_of("one");
+        let full = || RuntimeError::from(std::io::Error::from(ErrorKind::StorageFull));
+        let mut tries = 0;
+        let three = || {
+            tries += 1;
+            fs::write(files.memory_aside(), "half")?;
+            if tries < 3 { Err(full()) } else { Ok(()) }
+        };
+        settle_by(&files, "one", three, || true).unwrap();
+        assert_eq!(tries, 3);
+        assert!(matches!(SavedMemory::read(&files).unwrap().unwrap().memory, Kept::Held { .. }));
+        // Woken meanwhile: nobody needs it on the disk.
+        let woken = || {
+            super::super::forget_record(&files).unwrap();
+            fs::write(files.memory_aside(), "half")?;
+            Err(full())
+        };
+        settle_by(&files, "one", woken, || true).unwrap();
+        assert!(!files.memory_aside().exists() || SavedMemory::read(&files).unwrap().is_none());
+
+        let (_dir, files) = place_of("three");
+        assert!(settle_by(&files, "three", || Err(full()), || false).is_err(), "told to end");
+        assert!(matches!(SavedMemory::read(&files).unwrap().unwrap().memory, Kept::Lost { .. }));
+
+        let (_dir, files) = place_of("two");
+        let broken = || Err(RuntimeError::from(std::io::Error::other("the disk is broken")));
+        assert!(settle_by(&files, "two", broken, || true).is_err());
+        let record = SavedMemory::read(&files).unwrap().unwrap();
+        assert!(matches!(record.memory, Kept::Lost { problem } if problem.contains("broken")));
     }
 
     #[test]
@@ -78,7 +207,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = MachineFiles::new(dir.path());
         fs::write(files.memory_aside(), "of another").unwrap();
-        settle(&files, &tempfile::tempfile().unwrap(), "one").unwrap();
+        settle(&files, &tempfile::tempfile().unwrap(), "one", &AtomicBool::new(false)).unwrap();
         assert_eq!(fs::read_to_string(files.memory_aside()).unwrap(), "of another");
     }
 }
