@@ -88,6 +88,16 @@ pub(crate) fn check_kind(mode: u32) -> io::Result<()> {
     }
 }
 
+/// A file without a name, made in the folder that is opened, would be nowhere in the table and in no quota; and
+/// what is opened as a place only can be neither read nor written.
+pub(crate) fn check_open(flags: u32) -> io::Result<()> {
+    let refused = (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
+    if flags.cast_signed() & refused != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    Ok(())
+}
+
 /// Whiteouts are devices too.
 pub(crate) fn check_rename(flags: u32) -> io::Result<()> {
     if flags & !(libc::RENAME_EXCHANGE | libc::RENAME_NOREPLACE) != 0 {

@@ -75,6 +75,7 @@ impl ShareFs {
         name: &CStr,
         creation: Creation,
     ) -> io::Result<(Entry, Option<u64>, OpenOptions)> {
+        policy::check_open(creation.flags)?;
         // Asked for exclusively, so that it is certain whether the file is new.
         let exclusive = creation.flags | flag(libc::O_EXCL);
         let mode = policy::without_set_id(creation.mode);

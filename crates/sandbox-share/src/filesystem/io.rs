@@ -60,6 +60,7 @@ impl ShareFs {
         kill_priv: bool,
         flags: u32,
     ) -> io::Result<(Option<u64>, OpenOptions)> {
+        policy::check_open(flags)?;
         let file = self.pin(ctx, node)?;
         self.check_still_there(ctx, &file)?;
         let access = flags.cast_signed() & libc::O_ACCMODE;
@@ -68,7 +69,7 @@ impl ShareFs {
             self.judge(&Change::Write { node })?;
         }
         let open = || self.inner.open(ctx, file.inner, kill_priv, flags);
-        let (handle, options) = if cuts { self.metered(file.inner, |_| 0, open) } else { open() }?;
+        let (handle, options) = if cuts { self.metered_open(node, file.inner, |_| 0, open) } else { open() }?;
         self.nodes().opened(node);
         Ok((handle, options | self.past_the_cache(access)))
     }
@@ -97,8 +98,9 @@ impl ShareFs {
         node: NodeId,
         flags: u32,
     ) -> io::Result<(Option<u64>, OpenOptions)> {
+        policy::check_open(flags)?;
         let dir = self.pin(ctx, node)?;
-        let opened = self.inner.opendir(ctx, dir.inner, flags)?;
+        let opened = self.inner.opendir(ctx, dir.inner)?;
         self.nodes().opened(node);
         Ok(opened)
     }
@@ -127,15 +129,13 @@ impl ShareFs {
     ) -> io::Result<usize> {
         let file = self.pin(ctx, write.node)?;
         self.judge(&Change::Write { node: write.node })?;
+        // The host appends where its file ends, wherever the guest says it does.
+        let appends = write.flags & flag(libc::O_APPEND) != 0 && !write.delayed;
         let most = |attr: &Attr| {
-            most_a_write_takes(
-                attr.size,
-                attr.blocks.saturating_mul(512),
-                write.offset,
-                u64::from(write.size),
-            )
+            let offset = if appends { attr.size } else { write.offset };
+            most_a_write_takes(attr.size, attr.blocks.saturating_mul(512), offset, u64::from(write.size))
         };
-        self.metered_open(write.node, file.inner, most, || {
+        self.metered_handle(&file, write.handle, most, || {
             self.inner.write(
                 ctx,
                 file.inner,
@@ -164,9 +164,9 @@ impl ShareFs {
         self.judge(&Change::Write { node })?;
         let frees = flag(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE);
         let most = if mode & frees != 0 { 0 } else { most_a_write_takes(0, 0, offset, length) };
-        self.metered_open(
-            node,
-            file.inner,
+        self.metered_handle(
+            &file,
+            handle,
             |_| most,
             || self.inner.fallocate(ctx, file.inner, handle, mode, offset, length),
         )
@@ -186,7 +186,7 @@ impl ShareFs {
         let available = self.attributes(source.inner)?.size.saturating_sub(from.offset);
         let length = length.min(MOST_COPIED).min(available);
         let most = |_: &Attr| most_a_write_takes(0, 0, to.offset, length);
-        self.metered_open(to.node, target.inner, most, || {
+        self.metered_handle(&target, to.handle, most, || {
             self.inner.copyfilerange(
                 ctx,
                 source.inner,

@@ -4,6 +4,7 @@ use std::io;
 
 use virtiofsd::fuse::Attr;
 
+use super::pinned::Pinned;
 use super::{ShareFs, error};
 use crate::nodes::{InnerId, NodeId};
 use crate::policy::Change;
@@ -46,6 +47,24 @@ impl ShareFs {
             self.written().insert(node, now);
         }
         result
+    }
+
+    /// As [`ShareFs::metered_open`], for what is done through `handle`. A single file that was replaced since
+    /// it was opened cannot be looked at any more: all that the operation may take stays charged.
+    pub(super) fn metered_handle<T>(
+        &self,
+        file: &Pinned<'_>,
+        handle: u64,
+        most: impl FnOnce(&Attr) -> u64,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.inner.is_of(handle, file.inner) {
+            return self.metered_open(file.node, file.inner, most, operation);
+        }
+        if self.quota().reserve(most(&Attr::default())).is_err() {
+            return error(libc::ENOSPC);
+        }
+        operation()
     }
 
     /// The last handle of `node` was closed: credits what closing gave back, and, when no name leads

@@ -111,21 +111,37 @@ impl Roots {
         if upper == other { Ok((fs, upper, a, b)) } else { error(libc::EXDEV) }
     }
 
-    /// The number that `handle` belongs to, where `inode` may be another file's by now.
+    /// The number that `handle` belongs to, where `inode` may be another file's by now: only for the one file
+    /// of a folder. Anywhere else a handle of another file is the guest's lie, and the folder refuses it.
     fn opened_as(&self, inode: u64, handle: u64) -> u64 {
         match self {
-            Self::Several { opened, .. } => lock(opened).get(&handle).copied().unwrap_or(inode),
-            Self::One(_) => inode,
+            Self::Several { opened, .. }
+                if self.shows_one_file(inode) && inode >> SHIFT == handle >> SHIFT =>
+            {
+                lock(opened).get(&handle).copied().unwrap_or(inode)
+            }
+            Self::Several { .. } | Self::One(_) => inode,
         }
     }
 
+    /// Whether `handle`, used for `inode`, reaches that file and not the one that was in its place before.
+    pub(super) fn is_of(&self, handle: u64, inode: u64) -> bool {
+        self.opened_as(inode, handle) == inode
+    }
+
     fn note_opened(&self, inode: u64, handle: Option<u64>) {
-        if let (Self::Several { roots, opened, .. }, Some(handle)) = (self, handle) {
-            let number = usize::try_from(inode >> SHIFT).ok().and_then(|upper| upper.checked_sub(1));
-            if number.and_then(|number| roots.get(number)).is_some_and(|root| root.file.is_some()) {
-                lock(opened).insert(handle, inode);
-            }
+        if let (Self::Several { opened, .. }, Some(handle)) = (self, handle)
+            && self.shows_one_file(inode)
+        {
+            lock(opened).insert(handle, inode);
         }
+    }
+
+    /// Whether the folder that `inode` is of shows a single file.
+    fn shows_one_file(&self, inode: u64) -> bool {
+        let number = usize::try_from(inode >> SHIFT).ok().and_then(|upper| upper.checked_sub(1));
+        matches!(self, Self::Several { roots, .. }
+            if number.and_then(|number| roots.get(number)).is_some_and(|root| root.file.is_some()))
     }
 
     fn top(&self, name: &CStr) -> io::Result<Entry> {
@@ -162,4 +178,10 @@ fn raised(mut entry: Entry, upper: u64) -> Entry {
         entry.inode |= upper;
     }
     entry
+}
+
+/// The folder's own number of `handle`. Each folder counts from 1: without its number above, a handle would be
+/// another one of the next folder.
+fn lowered(handle: u64, upper: u64) -> io::Result<u64> {
+    if handle & !BELOW == upper { Ok(handle & BELOW) } else { error(libc::EBADF) }
 }

@@ -10,7 +10,7 @@ use virtiofsd::filesystem::{
 };
 use virtiofsd::fuse::{Attr, SetattrIn};
 
-use super::{BELOW, Fs, Roots, SHIFT, raised};
+use super::{Fs, Roots, SHIFT, lowered, raised};
 use crate::filesystem::{BELIEF, error, lock};
 use crate::nodes::ROOT;
 
@@ -77,8 +77,8 @@ impl Roots {
         if self.is_top(inode) {
             return Ok((top_attributes(), BELIEF));
         }
-        let (fs, _, inode) = self.of(inode)?;
-        fs.getattr(ctx, inode, handle.map(|handle| handle & BELOW))
+        let (fs, upper, inode) = self.of(inode)?;
+        fs.getattr(ctx, inode, handle.map(|handle| lowered(handle, upper)).transpose()?)
     }
 
     pub(in crate::filesystem) fn setattr(
@@ -90,8 +90,8 @@ impl Roots {
         valid: SetattrValid,
     ) -> io::Result<(Attr, Duration)> {
         let inode = handle.map_or(inode, |handle| self.opened_as(inode, handle));
-        let (fs, _, inode) = self.to_change(inode)?;
-        fs.setattr(ctx, inode, attr, handle.map(|handle| handle & BELOW), valid)
+        let (fs, upper, inode) = self.to_change(inode)?;
+        fs.setattr(ctx, inode, attr, handle.map(|handle| lowered(handle, upper)).transpose()?, valid)
     }
 
     pub(in crate::filesystem) fn readlink(&self, ctx: Context, inode: u64) -> io::Result<Vec<u8>> {
@@ -215,8 +215,8 @@ impl Roots {
         lock_owner: Option<u64>,
         flags: u32,
     ) -> io::Result<usize> {
-        let (fs, _, inode) = self.of(self.opened_as(inode, handle))?;
-        fs.read(ctx, inode, handle & BELOW, to, size, offset, lock_owner, flags)
+        let (fs, upper, inode) = self.of(self.opened_as(inode, handle))?;
+        fs.read(ctx, inode, lowered(handle, upper)?, to, size, offset, lock_owner, flags)
     }
 
     pub(in crate::filesystem) fn write<R: ZeroCopyReader>(
@@ -232,8 +232,19 @@ impl Roots {
         kill_priv: bool,
         flags: u32,
     ) -> io::Result<usize> {
-        let (fs, _, inode) = self.to_change(self.opened_as(inode, handle))?;
-        fs.write(ctx, inode, handle & BELOW, from, size, offset, lock_owner, delayed, kill_priv, flags)
+        let (fs, upper, inode) = self.to_change(self.opened_as(inode, handle))?;
+        fs.write(
+            ctx,
+            inode,
+            lowered(handle, upper)?,
+            from,
+            size,
+            offset,
+            lock_owner,
+            delayed,
+            kill_priv,
+            flags,
+        )
     }
 
     pub(in crate::filesystem) fn flush(
@@ -243,8 +254,8 @@ impl Roots {
         handle: u64,
         lock_owner: u64,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.of(self.opened_as(inode, handle))?;
-        fs.flush(ctx, inode, handle & BELOW, lock_owner)
+        let (fs, upper, inode) = self.of(self.opened_as(inode, handle))?;
+        fs.flush(ctx, inode, lowered(handle, upper)?, lock_owner)
     }
 
     pub(in crate::filesystem) fn fsync(
@@ -254,8 +265,8 @@ impl Roots {
         datasync: bool,
         handle: u64,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.of(self.opened_as(inode, handle))?;
-        fs.fsync(ctx, inode, datasync, handle & BELOW)
+        let (fs, upper, inode) = self.of(self.opened_as(inode, handle))?;
+        fs.fsync(ctx, inode, datasync, lowered(handle, upper)?)
     }
 
     pub(in crate::filesystem) fn fallocate(
@@ -267,8 +278,8 @@ impl Roots {
         offset: u64,
         length: u64,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.to_change(self.opened_as(inode, handle))?;
-        fs.fallocate(ctx, inode, handle & BELOW, mode, offset, length)
+        let (fs, upper, inode) = self.to_change(self.opened_as(inode, handle))?;
+        fs.fallocate(ctx, inode, lowered(handle, upper)?, mode, offset, length)
     }
 
     pub(in crate::filesystem) fn release(
@@ -281,11 +292,12 @@ impl Roots {
         flock_release: bool,
         lock_owner: Option<u64>,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.of(self.opened_as(inode, handle))?;
+        let (fs, upper, inode) = self.of(self.opened_as(inode, handle))?;
+        fs.release(ctx, inode, flags, lowered(handle, upper)?, flush, flock_release, lock_owner)?;
         if let Self::Several { opened, .. } = self {
             lock(opened).remove(&handle);
         }
-        fs.release(ctx, inode, flags, handle & BELOW, flush, flock_release, lock_owner)
+        Ok(())
     }
 
     pub(in crate::filesystem) fn statfs(&self, ctx: Context, inode: u64) -> io::Result<libc::statvfs64> {
@@ -298,9 +310,10 @@ impl Roots {
         &self,
         ctx: Context,
         inode: u64,
-        flags: u32,
     ) -> io::Result<(Option<u64>, OpenOptions)> {
         let (fs, upper, inode) = self.of(inode)?;
+        // A folder is only ever read: nothing else that the guest asks for reaches the host.
+        let flags = (libc::O_RDONLY | libc::O_DIRECTORY).cast_unsigned();
         let (handle, options) = fs.opendir(ctx, inode, flags)?;
         Ok((handle.map(|handle| handle | upper), options))
     }
@@ -313,8 +326,8 @@ impl Roots {
         size: u32,
         offset: u64,
     ) -> io::Result<<Fs as FileSystem>::DirIter> {
-        let (fs, _, inode) = self.of(inode)?;
-        fs.readdir(ctx, inode, handle & BELOW, size, offset)
+        let (fs, upper, inode) = self.of(inode)?;
+        fs.readdir(ctx, inode, lowered(handle, upper)?, size, offset)
     }
 
     pub(in crate::filesystem) fn fsyncdir(
@@ -324,8 +337,8 @@ impl Roots {
         datasync: bool,
         handle: u64,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.of(inode)?;
-        fs.fsyncdir(ctx, inode, datasync, handle & BELOW)
+        let (fs, upper, inode) = self.of(inode)?;
+        fs.fsyncdir(ctx, inode, datasync, lowered(handle, upper)?)
     }
 
     pub(in crate::filesystem) fn releasedir(
@@ -335,8 +348,8 @@ impl Roots {
         flags: u32,
         handle: u64,
     ) -> io::Result<()> {
-        let (fs, _, inode) = self.of(inode)?;
-        fs.releasedir(ctx, inode, flags, handle & BELOW)
+        let (fs, upper, inode) = self.of(inode)?;
+        fs.releasedir(ctx, inode, flags, lowered(handle, upper)?)
     }
 
     pub(in crate::filesystem) fn access(&self, ctx: Context, inode: u64, mask: u32) -> io::Result<()> {
@@ -355,8 +368,8 @@ impl Roots {
         offset: u64,
         whence: u32,
     ) -> io::Result<u64> {
-        let (fs, _, inode) = self.of(self.opened_as(inode, handle))?;
-        fs.lseek(ctx, inode, handle & BELOW, offset, whence)
+        let (fs, upper, inode) = self.of(self.opened_as(inode, handle))?;
+        fs.lseek(ctx, inode, lowered(handle, upper)?, offset, whence)
     }
 
     pub(in crate::filesystem) fn copyfilerange(
@@ -376,7 +389,7 @@ impl Roots {
         if source != target {
             return error(libc::EXDEV);
         }
-        let (from_handle, to_handle) = (from_handle & BELOW, to_handle & BELOW);
+        let (from_handle, to_handle) = (lowered(from_handle, source)?, lowered(to_handle, target)?);
         fs.copyfilerange(ctx, from, from_handle, from_offset, to, to_handle, to_offset, length, flags)
     }
 

@@ -108,6 +108,13 @@ impl Guest {
         self.share.write(context(), node, handle, Data(bytes.to_vec()), size, offset, None, false, false, 0)
     }
 
+    /// As a file opened to append, of which a `delayed` write comes from the guest's cache.
+    fn append(&self, node: u64, handle: u64, bytes: &[u8], delayed: bool) -> io::Result<usize> {
+        let size = u32::try_from(bytes.len()).unwrap();
+        let (data, flags) = (Data(bytes.to_vec()), libc::O_APPEND.cast_unsigned());
+        self.share.write(context(), node, handle, data, size, 0, None, delayed, false, flags)
+    }
+
     fn read(&self, node: u64, handle: u64) -> io::Result<Vec<u8>> {
         let mut data = Data(vec![]);
         self.share.read(context(), node, handle, &mut data, 1 << 20, 0, None, 0)?;
@@ -222,8 +229,10 @@ impl ZeroCopyReader for Data {
         file: &File,
         count: usize,
         offset: u64,
-        _: Option<WritevFlags>,
+        flags: Option<WritevFlags>,
     ) -> io::Result<usize> {
+        let appends = flags.is_some_and(|flags| flags.contains(WritevFlags::RWF_APPEND));
+        let offset = if appends { file.metadata()?.len() } else { offset };
         file.write_at(&self.0[..count.min(self.0.len())], offset)
     }
 }

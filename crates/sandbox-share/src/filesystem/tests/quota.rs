@@ -122,6 +122,38 @@ fn an_unlinked_file_is_charged_until_it_is_closed() {
 }
 
 #[test]
+fn what_an_open_cuts_is_credited_once() {
+    let guest = Guest::with(PLENTY, 64 * MIB);
+    let (node, written) = guest.create(ROOT, "f").unwrap();
+    guest.write(node, written, 0, &vec![7; usize::try_from(30 * MIB).unwrap()]).unwrap();
+    about(guest.left(), 34 * MIB);
+    let cutting = guest.open(node, libc::O_WRONLY | libc::O_TRUNC).unwrap();
+    about(guest.left(), 64 * MIB);
+    guest.close(node, cutting);
+    guest.close(node, written);
+    about(guest.left(), 64 * MIB);
+}
+
+#[test]
+fn appending_costs_wherever_the_guest_says_it_writes() {
+    let guest = Guest::with(PLENTY, 8 * MIB);
+    let (node, _) = guest.fill("f", 9);
+    let size = || fs::metadata(guest.host("f")).unwrap().len();
+    let before = size();
+    let handle = guest.open(node, libc::O_RDWR).unwrap();
+    let data = vec![8; usize::try_from(MIB).unwrap()];
+    assert_eq!(number(guest.append(node, handle, &data, false)), Some(libc::ENOSPC));
+    assert_eq!(size(), before);
+    // From the cache it goes where the guest says, over what is there.
+    guest.append(node, handle, &data, true).unwrap();
+    assert_eq!(size(), before);
+    guest.resize(node, MIB).unwrap();
+    guest.append(node, handle, &data, false).unwrap();
+    assert_eq!(size(), 2 * MIB);
+    guest.close(node, handle);
+}
+
+#[test]
 fn what_is_no_longer_charged_is_no_longer_on_the_disk() {
     // A guest may keep a removed file in mind without having it open; it must not keep its space.
     let guest = Guest::with(PLENTY, 64 * MIB);

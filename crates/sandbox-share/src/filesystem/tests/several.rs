@@ -12,6 +12,8 @@ use virtiofsd::filesystem::SerializableFileSystem;
 use super::*;
 use crate::filesystem::{Root, Roots};
 
+const MIB: u64 = 1 << 20;
+
 /// `0` is a folder, `1` one that is only read, `2` the file `one` of a folder, and `3` such a file that is only read.
 struct Several {
     share: ShareFs,
@@ -20,24 +22,28 @@ struct Several {
 
 impl Several {
     fn new() -> Self {
+        Self::limited(0)
+    }
+
+    fn limited(quota_bytes: u64) -> Self {
         let dirs: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
         for dir in &dirs {
             fs::write(dir.path().join("one"), "first").unwrap();
             fs::write(dir.path().join("two"), "not shown").unwrap();
         }
-        let share = Self::serve(&dirs);
+        let share = Self::serve(&dirs, quota_bytes);
         share.init(FsOptions::all()).unwrap();
         Self { share, dirs }
     }
 
-    fn serve(dirs: &[TempDir]) -> ShareFs {
+    fn serve(dirs: &[TempDir], quota_bytes: u64) -> ShareFs {
         let roots = dirs.iter().enumerate().map(|(number, dir)| Root {
             fs: pass_through(dir, PLENTY),
             dir: File::open(dir.path()).unwrap().into(),
             file: (number >= 2).then(|| CString::from(c"one")),
             readonly: number % 2 == 1,
         });
-        ShareFs::new(Roots::several(roots.collect()).unwrap(), Box::new(AllowAll), PLENTY, 0)
+        ShareFs::new(Roots::several(roots.collect()).unwrap(), Box::new(AllowAll), PLENTY, quota_bytes)
     }
 
     fn look_up(&self, parent: u64, name: &str) -> io::Result<u64> {
@@ -58,9 +64,22 @@ impl Several {
     }
 
     fn write(&self, node: u64, handle: u64, text: &str) -> io::Result<usize> {
-        let size = u32::try_from(text.len()).unwrap();
-        let data = Data(text.as_bytes().to_vec());
-        self.share.write(context(), node, handle, data, size, 0, None, false, false, 0)
+        self.write_at(node, handle, 0, text.as_bytes())
+    }
+
+    fn write_at(&self, node: u64, handle: u64, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let size = u32::try_from(bytes.len()).unwrap();
+        let data = Data(bytes.to_vec());
+        self.share.write(context(), node, handle, data, size, offset, None, false, false, 0)
+    }
+
+    fn close(&self, node: u64, handle: u64) -> io::Result<()> {
+        self.share.release(context(), node, 0, handle, false, false, None)
+    }
+
+    fn left(&self) -> u64 {
+        let space = self.share.statfs(context(), ROOT).unwrap();
+        space.f_bavail * space.f_frsize
     }
 
     fn host(&self, number: usize, name: &str) -> PathBuf {
@@ -157,6 +176,57 @@ fn a_single_file_is_whatever_its_name_leads_to() {
 }
 
 #[test]
+fn the_handle_of_a_single_file_is_of_no_other_file() {
+    let several = Several::limited(64 * MIB);
+    let (folder, single) = (several.look_up(ROOT, "0").unwrap(), several.look_up(ROOT, "2").unwrap());
+    let inside = several.look_up(folder, "one").unwrap();
+    let handle = several.open(single, libc::O_RDWR).unwrap();
+    let held = several.open(inside, libc::O_RDWR).unwrap();
+    several.write_at(inside, held, 0, &vec![7; usize::try_from(8 * MIB).unwrap()]).unwrap();
+    several.share.unlink(context(), folder, c"one").unwrap();
+    let left = several.left();
+
+    for node in [folder, inside] {
+        assert_eq!(number(several.write_at(node, handle, 0, b"elsewhere")), Some(libc::EBADF));
+        assert_eq!(number(several.share.fallocate(context(), node, handle, 0, 0, MIB)), Some(libc::EBADF));
+        assert_eq!(
+            number(several.share.copyfilerange(context(), inside, held, 0, node, handle, 0, MIB, 0)),
+            Some(libc::EBADF)
+        );
+        assert_eq!(number(several.read(node, handle)), Some(libc::EBADF));
+        assert_eq!(number(several.close(node, handle)), Some(libc::EBADF));
+    }
+    assert_eq!(several.left(), left, "what is open stays charged");
+    several.write(single, handle, "FIRST").unwrap();
+    assert_eq!(fs::read_to_string(several.host(2, "one")).unwrap(), "FIRST");
+    several.close(single, handle).unwrap();
+    several.close(inside, held).unwrap();
+    assert!(several.left() >= left + 8 * MIB, "closed, it is not");
+}
+
+#[test]
+fn writing_to_a_single_file_that_was_replaced_still_costs() {
+    let several = Several::limited(8 * MIB);
+    let single = several.look_up(ROOT, "2").unwrap();
+    let handle = several.open(single, libc::O_RDWR).unwrap();
+    several.replace(2, "second");
+    let data = vec![7; usize::try_from(MIB).unwrap()];
+    several.write_at(single, handle, 0, &data).unwrap();
+    assert!(several.left() <= 7 * MIB);
+    several.share.fallocate(context(), single, handle, 0, MIB, MIB).unwrap();
+    assert!(several.left() <= 6 * MIB);
+    let result = (2..100).try_for_each(|at| several.write_at(single, handle, at * MIB, &data).map(drop));
+    assert_eq!(number(result), Some(libc::ENOSPC));
+    let allocated = several.share.fallocate(context(), single, handle, 0, 0, 9 * MIB);
+    assert_eq!(number(allocated), Some(libc::ENOSPC));
+    let left = several.left();
+    assert!(left < MIB);
+    several.close(single, handle).unwrap();
+    assert_eq!(several.left(), left);
+    assert_eq!(fs::read_to_string(several.host(2, "one")).unwrap(), "second");
+}
+
+#[test]
 fn another_server_goes_on_where_this_one_was() {
     let several = Several::new();
     let folder = several.look_up(ROOT, "0").unwrap();
@@ -166,7 +236,7 @@ fn another_server_goes_on_where_this_one_was() {
     let mut state = tempfile::tempfile().unwrap();
     several.share.serialize(state.try_clone().unwrap()).unwrap();
     state.rewind().unwrap();
-    let next = Several::serve(&several.dirs);
+    let next = Several::serve(&several.dirs, 0);
     next.deserialize_and_apply(state).unwrap();
     let several = Several { share: next, dirs: several.dirs };
     several.replace(2, "while it slept");

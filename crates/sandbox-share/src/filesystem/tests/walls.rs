@@ -153,6 +153,39 @@ fn handles_belong_to_their_file() {
 }
 
 #[test]
+fn a_folder_is_not_opened_as_a_file_without_a_name() {
+    let guest = Guest::with(PLENTY, 0);
+    let folder = guest.mkdir(ROOT, "d").unwrap();
+    guest.make("f", b"kept");
+    let opendir = |flags: i32| {
+        let opened = guest.share.opendir(context(), folder, flags.cast_unsigned());
+        opened.map(|(handle, _)| handle.unwrap())
+    };
+    for flags in [
+        libc::O_TMPFILE | libc::O_RDWR,
+        (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_WRONLY,
+        libc::O_PATH,
+    ] {
+        assert_eq!(number(guest.open(folder, flags)), Some(libc::EINVAL), "{flags:o}");
+        assert_eq!(number(opendir(flags)), Some(libc::EINVAL), "{flags:o}");
+        assert_eq!(number(guest.create_as(ROOT, "f", 0o644, flags)), Some(libc::EINVAL), "{flags:o}");
+    }
+    // What else comes with it does not reach the host.
+    let listed = opendir(libc::O_RDWR | libc::O_TRUNC | libc::O_CREAT).unwrap();
+    assert_eq!(number(guest.write(folder, listed, 0, b"x")), Some(libc::EBADF));
+    guest.share.releasedir(context(), folder, 0, listed).unwrap();
+    assert_eq!(guest.contents("f"), b"kept");
+
+    // The pass-through alone makes one, and writes to it.
+    let inner = guest.share.pin(context(), folder).unwrap().inner;
+    let flags = (libc::O_TMPFILE | libc::O_RDWR).cast_unsigned();
+    let handle = guest.share.inner.open(context(), inner, false, flags).unwrap().0.unwrap();
+    let write =
+        guest.share.inner.write(context(), inner, handle, Data(b"x".into()), 1, 0, None, false, false, 0);
+    assert_eq!(write.unwrap(), 1);
+}
+
+#[test]
 fn numbers_nobody_was_told_of_are_stale() {
     let guest = Guest::with(PLENTY, 0);
     for node in [0, 2, 99, u64::MAX] {
