@@ -50,10 +50,16 @@ impl Bench {
         let interrupt = Interrupt::watch().map_err(|error| text(&error))?;
         println!("building the release program …");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let built = Command::new(&cargo)
-            .args(["build", "--release", "--quiet", "--package", "agents-sandbox"])
-            .status()
-            .map_err(|error| text(&error))?;
+        let mut compile = Command::new(&cargo);
+        compile.args(["build", "--release", "--quiet", "--package", "agents-sandbox"]);
+        // What cargo tells this chore about itself would have it build half of the crates anew each time.
+        let own = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+        for (name, _) in std::env::vars_os() {
+            if own.iter().any(|own| name.to_string_lossy().starts_with(own)) {
+                compile.env_remove(name);
+            }
+        }
+        let built = compile.status().map_err(|error| text(&error))?;
         if !built.success() {
             return Err("the program did not build".into());
         }
@@ -85,6 +91,11 @@ impl Bench {
 
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// A folder of the benchmark's own, with `config` and `state` in it.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
     }
 
     pub fn project(&self) -> &Path {

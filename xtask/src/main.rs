@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench_boot;
+mod bench_network;
 mod bench_provision;
 mod bench_wake;
 mod check_rooms;
@@ -21,6 +22,7 @@ chores:
   bench boot [RUNS]  time starts, commands, lists on a real sandbox (10 runs)
   bench provision [RUNS]  time copying 1,000 files of configuration into a running sandbox (10 runs)
   bench wake [RUNS [COLD]]  time sleeping and waking with opencode, and the same booted (10 runs, 3)
+  bench network [RUNS]  throughput, connections, round trips: the bridge beside QEMU's own NAT (3 runs)
   sleep-cycles [N]   sleep and wake a working sandbox again and again, and look for losses (200)
   bench overhead     our program beside plain msb, inside an emulated machine
   lab [CASE…]        the program and the runtime contract on real microsandbox, inside an emulated machine:
@@ -54,6 +56,11 @@ fn main() -> ExitCode {
         ["bench", "wake", runs, cold] => match (runs.parse(), cold.parse()) {
             (Ok(runs @ 1..), Ok(cold)) => bench_wake::run(runs, cold),
             _ => Err(format!("`{runs} {cold}` are not two numbers of runs; write for example 10 3")),
+        },
+        ["bench", "network"] => bench_network::run(3),
+        ["bench", "network", runs] => match runs.parse() {
+            Ok(runs @ 1..) => bench_network::run(runs),
+            _ => Err(format!("`{runs}` is not a number of runs; write for example 3")),
         },
         ["sleep-cycles"] => sleep_cycles::run(200),
         ["sleep-cycles", cycles] => match cycles.parse() {

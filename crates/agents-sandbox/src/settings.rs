@@ -195,17 +195,21 @@ impl Meant {
     }
 }
 
-/// The folders and files as they are now: a link in a source is followed once, here.
+/// The folders and files as they are now: a link in a source is followed once, here. One that is missing only
+/// keeps a sandbox from starting.
 fn mounts(settings: &Settings) -> Result<Vec<ExtraMount>, CommandError> {
     let resolve = |(target, mount): (&String, &Value<Mount>)| {
-        let source = mount.value.resolve().map_err(|error| {
-            let source = mount.value.source.display();
-            CommandError::new(format!("{source}, which is mounted at {target}, cannot be used: {error}"))
-                .hint(format!(
-                    "it is asked for by {}; a mount is a folder or a file that exists",
-                    mount.origin
-                ))
-        })?;
+        let source = match mount.value.resolve() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => mount.value.source.clone(),
+            other => other.map_err(|error| {
+                let source = mount.value.source.display();
+                CommandError::new(format!("{source}, which is mounted at {target}, cannot be used: {error}"))
+                    .hint(format!(
+                        "it is asked for by {}; a mount is a folder or a file that exists",
+                        mount.origin
+                    ))
+            })?,
+        };
         Ok(ExtraMount { target: target.clone(), source, readonly: mount.value.readonly })
     };
     if settings.mounts.len() > MOST_MOUNTS {

@@ -80,6 +80,24 @@ fn mount(node: &Node, source: &Source<'_>) -> Result<Mount, Refusal> {
     Ok(Mount { source: source.folders.path(text, &path.span)?, readonly })
 }
 
+/// Without one of these no guest starts, or its agent does not.
+const SYSTEM: [&str; 12] = [
+    "/bin",
+    "/boot",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt/agents-sandbox",
+    "/sbin",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/sbin",
+    "/var/lib",
+];
+/// Filled by the guest's kernel, or empty at each boot.
+const KERNEL: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
+
 /// The cleaned path, where a folder may be mounted at all. The error is a predicate: `is not an absolute path`.
 pub fn target(text: &str) -> Result<String, &'static str> {
     if !text.starts_with('/') {
@@ -98,6 +116,12 @@ pub fn target(text: &str) -> Result<String, &'static str> {
     if within(&target, GUEST_WORKSPACE) || within(&target, "/tmp") {
         return Err("is inside a folder of the sandbox's own");
     }
+    if SYSTEM.iter().any(|system| within(system, &target)) {
+        return Err("would hide a folder that the guest's system needs; mount below it, or elsewhere");
+    }
+    if KERNEL.iter().any(|kernel| within(&target, kernel)) {
+        return Err("is a place that the guest's system makes anew at each boot");
+    }
     Ok(target)
 }
 
@@ -112,6 +136,10 @@ mod tests {
             ("/home/dev/.m2", "/home/dev/.m2"),
             ("//data/./x/", "/data/x"),
             ("/tmpfiles", "/tmpfiles"),
+            ("/etc/own.conf", "/etc/own.conf"),
+            ("/usr/share/own", "/usr/share/own"),
+            ("/opt/tools", "/opt/tools"),
+            ("/devices", "/devices"),
         ] {
             assert_eq!(target(text).as_deref(), Ok(cleaned), "{text}");
         }
@@ -130,6 +158,18 @@ mod tests {
             "/tmp/x",
             "/data/../workspace",
             "/data/..",
+            "/etc",
+            "/usr",
+            "/usr/lib/",
+            "/lib64",
+            "/var",
+            "/opt",
+            "/opt/agents-sandbox",
+            "/proc",
+            "/proc/sys",
+            "/sys/x",
+            "/dev/shm",
+            "/run/agents-sandbox",
         ] {
             assert!(target(text).is_err(), "{text}");
         }

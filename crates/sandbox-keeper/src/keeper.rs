@@ -349,10 +349,12 @@ impl Keeper {
                 }
                 self.journal.write(&format!("{} of process {} came", info.verb, info.pid));
                 self.keep_until = self.keep_until.max(keep_until(&info));
-                if let Some(offer) = &info.ssh_agent
-                    && let Err(error) = self.ssh_agent.take(offer, &self.runtime, &self.config.sandbox)
-                {
-                    self.journal.write(&format!("the ssh-agent is not served: {error}"));
+                if let Some(offer) = &info.ssh_agent {
+                    if let Err(error) = self.ssh_agent.take(offer, &self.runtime, &self.config.sandbox) {
+                        self.journal.write(&format!("the ssh-agent is not served: {error}"));
+                    }
+                } else if !self.clients().any(|client| client.ssh_agent.is_some()) {
+                    self.ssh_agent.withdraw();
                 }
                 connection.role = Role::Client(info);
                 self.ever_leased = true;

@@ -98,6 +98,16 @@ impl SshAgent {
         Ok(())
     }
 
+    /// Nobody who is here offers one any more: what an earlier client offered ends with its wish for it.
+    pub fn withdraw(&self) {
+        let mut known = self.shared.offer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.sockets.is_empty() {
+            known.sockets.clear();
+            drop(known);
+            self.write("withdrawn: the last client came without an ssh-agent");
+        }
+    }
+
     /// For as long as this process lives, whichever boots come and go.
     fn serve(&self, runtime: &dyn Runtime, name: &SandboxName) {
         loop {
@@ -147,5 +157,24 @@ impl SshAgent {
 
     fn write(&self, text: &str) {
         self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).write(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_withdrawn_serves_nobody_and_is_told_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let agent = SshAgent::new(&log);
+        agent.withdraw();
+        agent.shared.offer.lock().unwrap().sockets.push_front("/run/agent".into());
+        assert_eq!(agent.now().0, [PathBuf::from("/run/agent")]);
+        agent.withdraw();
+        agent.withdraw();
+        assert!(agent.now().0.is_empty());
+        assert_eq!(std::fs::read_to_string(log).unwrap().matches("withdrawn").count(), 1);
     }
 }

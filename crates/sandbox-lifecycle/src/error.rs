@@ -37,6 +37,8 @@ pub enum LifecycleError {
     Port { address: SocketAddr, problem: String },
     #[error("port {address} cannot be published: ports below {first} are root's on this computer")]
     PrivilegedPort { address: SocketAddr, first: u16 },
+    #[error("{source_path}, which is mounted at {target}, is not there")]
+    MountSource { source_path: PathBuf, target: String },
     #[error("the home volume {path} cannot be made or used: {problem}")]
     HomeVolume { path: PathBuf, problem: String },
     #[error("the background process that watches sandbox `{name}` did not start: {problem}")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use microsandbox_network::config::ResolvedNetworkConfig;
 use microsandbox_network::network::{NetworkInitError, SmoltcpNetwork};
 use microsandbox_types::DeploymentProfile;
-use sandbox_model::{NetworkPolicy, Proxies};
+use sandbox_model::{NetworkPolicy, Proxies, SecretValues};
 use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,8 @@ pub enum BridgeError {
 /// Serves the card of one guest until QEMU closes its end of `guest`; `ready` is called once with what the
 /// guest must be told, when frames are about to flow.
 ///
+/// `values` are other values of secrets, whenever there are some: they count for connections that begin then.
+///
 /// Each thing that the guest tries becomes an [`Event`](crate::Event) in `events`, one JSON document a line.
 ///
 /// Owns the process: it drops rights for good, ends with the thread that spawned it, and leaves the
@@ -73,6 +75,7 @@ pub fn bridge(
     config: &BridgeConfig,
     guest: UnixStream,
     events: Option<File>,
+    values: impl Iterator<Item = SecretValues> + Send + 'static,
     ready: impl FnOnce(&BootNetwork),
 ) -> Result<(), BridgeError> {
     rights::drop_rights(config.run_as).map_err(BridgeError::Rights)?;
@@ -113,6 +116,11 @@ pub fn bridge(
     // It has read them.
     drop(authority);
     network.start(threads.handle().clone());
+    let handle = network.secrets_handle();
+    std::thread::Builder::new()
+        .name("secret values".into())
+        .spawn(move || secrets::change(&handle, values))
+        .map_err(BridgeError::Threads)?;
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
     let mut watch = Watch::new(policy, told, proxies);

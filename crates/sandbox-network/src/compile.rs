@@ -272,6 +272,20 @@ impl Compiled {
         self.first(|policy| policy.evaluate_egress(to, protocol, state), || self.entry_for(to, name))
     }
 
+    /// Whether names decide about connections.
+    pub fn has_names(&self) -> bool {
+        self.rules.iter().any(|(rule, _)| {
+            matches!(rule.destination, Destination::Domain(_) | Destination::DomainSuffix(_))
+        })
+    }
+
+    /// Whether a connection to `to` may name the host `name` in what it says.
+    pub fn allows_saying(&self, to: SocketAddr, state: &SharedState, name: &str) -> bool {
+        let source = engine::HostnameSource::Sni(name);
+        self.engine_policy().evaluate_egress_with_source(to, engine::Protocol::Tcp, state, source)
+            == engine::EgressEvaluation::Allow
+    }
+
     /// Whether a name resolves.
     pub fn decide_name(&self, name: &str) -> Option<Decision> {
         let domain: engine::DomainName = name.parse().ok()?;

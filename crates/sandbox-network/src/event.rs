@@ -42,6 +42,8 @@ pub enum EventKind {
     Name,
     /// What a connection said first names another host than the policy allows there.
     Tls,
+    /// The same, where it is a request of plain HTTP.
+    Http,
     /// The stand-in of a secret was on its way to where the secret may not go.
     Secret,
 }
@@ -54,6 +56,7 @@ impl EventKind {
             Self::Ping => "ping",
             Self::Name => "name",
             Self::Tls => "tls",
+            Self::Http => "http",
             Self::Secret => "secret",
         }
     }
@@ -65,7 +68,7 @@ impl Event {
         let kind = self.kind.as_str();
         match (&self.kind, &self.name, &self.address) {
             (EventKind::Name, Some(name), _) | (_, Some(name), None) => format!("{kind} {name}"),
-            (EventKind::Tls | EventKind::Secret, Some(name), Some(address)) => {
+            (EventKind::Tls | EventKind::Http | EventKind::Secret, Some(name), Some(address)) => {
                 format!("{kind} {name} at {address}")
             }
             (_, _, Some(address)) => format!("{kind} {address}"),

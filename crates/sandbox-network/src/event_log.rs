@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,8 @@ struct Inner {
     to: Box<dyn Write + Send>,
     events: Limiter,
     file: Option<File>,
+    /// Where connections were refused for a name that was told.
+    named: HashSet<SocketAddr>,
 }
 
 impl EventLog {
@@ -68,7 +71,22 @@ impl EventLog {
     pub fn new(to: Box<dyn Write + Send>, file: Option<File>) -> Self {
         let now = Instant::now();
         let (lines, events) = (Limiter::new(LINES, now), Limiter::new(EVENTS, now));
-        Self { inner: Arc::new(Mutex::new(Inner { lines, to, events, file })) }
+        Self { inner: Arc::new(Mutex::new(Inner { lines, to, events, file, named: HashSet::new() })) }
+    }
+
+    /// Reports the refusal of a connection to `to` for the name that it says.
+    pub fn report_named(&self, event: &Event, to: SocketAddr) {
+        self.report(event);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.named.len() >= EVENTS {
+            inner.named.clear();
+        }
+        inner.named.insert(to);
+    }
+
+    /// Whether such a refusal was reported: whoever knows no name has nothing to add.
+    pub fn has_named(&self, to: SocketAddr) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).named.contains(&to)
     }
 
     /// A log that cannot be written is no reason to stop the guest's network.

@@ -22,6 +22,7 @@ mod event_log;
 mod floor;
 mod framing;
 mod log;
+mod named;
 mod pump;
 mod rights;
 mod secrets;

@@ -1,6 +1,6 @@
 //! The engine's log: warnings as they are, refusals as events.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use microsandbox_network::policy::Action;
@@ -13,6 +13,7 @@ use tracing_subscriber::{EnvFilter, filter::Targets};
 use crate::compile::{Compiled, Decision};
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
+use crate::named::other_name;
 
 /// Where the engine says what it refuses.
 const TARGETS: [&str; 5] = [
@@ -94,36 +95,21 @@ impl Refusals {
                 let opens = opens.map(|address| address.to_string());
                 Some(event(EventKind::Ping, None, "no entry without a port allows it", opens))
             }
-            _ if OTHER_NAME.contains(&message) => Some(self.other_name(&words, &event)),
+            _ if OTHER_NAME.contains(&message) => {
+                // Without a name in it the connection was refused for its address.
+                let name =
+                    Some(words.name).filter(|name| !name.is_empty() && name.parse::<IpAddr>().is_err());
+                let address = words.address.as_deref().and_then(|text| text.parse().ok());
+                if name.is_none() && address.is_some_and(|address| self.events.has_named(address)) {
+                    return None;
+                }
+                Some(other_name(&self.policy, EventKind::Tls, name, address))
+            }
             _ if message.starts_with(SECRET) => {
                 let rule = format!("the secret {} may not go there", words.secret);
                 Some(event(EventKind::Secret, Some(words.name), &rule, None))
             }
             _ => None,
-        }
-    }
-
-    /// A connection whose first bytes name a host that may not be reached there.
-    fn other_name(
-        &self,
-        words: &Words,
-        event: &impl Fn(EventKind, Option<String>, &str, Option<String>) -> Event,
-    ) -> Event {
-        let port =
-            words.address.as_deref().and_then(|text| text.parse::<SocketAddr>().ok()).map(|to| to.port());
-        // Without a name in it the connection was refused for its address.
-        let name =
-            Some(words.name.clone()).filter(|name| !name.is_empty() && name.parse::<IpAddr>().is_err());
-        let opens = match (&name, port) {
-            (Some(name), Some(port)) => Some(format!("{name}:{port}")),
-            _ => words.address.clone(),
-        };
-        let denied = name.as_deref().and_then(|name| self.policy.decide_name(name));
-        match denied {
-            Some(Decision { action: Action::Deny, rule, opens: None }) => {
-                event(EventKind::Tls, name, &rule, None)
-            }
-            _ => event(EventKind::Tls, name, "no entry allows this name at this address and port", opens),
         }
     }
 }

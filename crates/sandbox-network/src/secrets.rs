@@ -10,6 +10,7 @@ use microsandbox_network::config::NetworkConfig;
 use microsandbox_network::secrets::config::{
     HostPattern, SecretEntry, SecretSubstitution, SecretViolationAction, SecretsConfig,
 };
+use microsandbox_network::secrets::handle::SecretsHandle;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sandbox_model::{SecretHost, SecretSpec, SecretValues};
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,16 @@ fn entry(secret: &SecretSpec, values: &SecretValues) -> Result<SecretEntry, Secr
         violation_action: None,
         require_tls_identity: true,
     })
+}
+
+/// Puts in other values of the secrets there are, for as long as there are some.
+pub(crate) fn change(handle: &SecretsHandle, values: impl Iterator<Item = SecretValues>) {
+    for (name, value) in values.flatten() {
+        if let Err(error) = handle.rotate_value(&name, value.reveal().to_string()) {
+            // It names the secret only.
+            tracing::warn!("another value cannot be used: {error}");
+        }
+    }
 }
 
 fn pattern(host: &SecretHost) -> HostPattern {

@@ -17,7 +17,11 @@ use crate::answers::{Found, answer};
 use crate::compile::Compiled;
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
+use crate::named::FirstWords;
 
+/// Flags of a segment: the first of a connection has only the one of the two.
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
 /// Destinations that were looked at lately, and names that were found.
 const REMEMBERED: usize = 4096;
 /// A destination is looked at again after this time.
@@ -32,12 +36,15 @@ pub(crate) struct Watch {
     since: Instant,
     names: HashMap<IpAddr, String>,
     proxies: Option<Arc<Proxies>>,
+    /// Where names decide about connections.
+    words: Option<FirstWords>,
 }
 
 impl Watch {
     pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>) -> Self {
         Self {
             state: policy.state(),
+            words: policy.has_names().then(FirstWords::default),
             policy,
             log,
             lately: HashSet::new(),
@@ -49,6 +56,7 @@ impl Watch {
 
     /// A frame on its way in.
     pub fn guest_sent(&mut self, frame: &[u8]) {
+        self.listen(frame);
         let Some((protocol, to)) = opening(frame) else { return };
         if self.lately.len() >= REMEMBERED || self.since.elapsed() > LATELY {
             self.lately.clear();
@@ -83,6 +91,21 @@ impl Watch {
             rule: decision.rule,
             opens: decision.opens,
         });
+    }
+
+    /// What a connection says first names its host.
+    fn listen(&mut self, frame: &[u8]) {
+        let Some(words) = &mut self.words else { return };
+        let Some((6, to, segment)) = packet(frame) else { return };
+        let &[a, b, c, d, _, _, _, _, _, _, _, _, offset, flags, ..] = segment else { return };
+        let (from, to) = (u16::from_be_bytes([a, b]), SocketAddr::new(to, u16::from_be_bytes([c, d])));
+        if flags & SYN_ACK == SYN {
+            words.begins(from, to);
+        } else if let Some(said) = segment.get(usize::from(offset >> 4) * 4..)
+            && let Some(event) = words.said(from, to, said, &self.policy, &self.state)
+        {
+            self.log.report_named(&event, to);
+        }
     }
 
     fn way(&self, protocol: Protocol, to: SocketAddr, name: Option<&String>) -> Way {
@@ -151,8 +174,7 @@ fn opening(frame: &[u8]) -> Option<(Protocol, SocketAddr)> {
         return None;
     }
     match number {
-        // SYN without ACK.
-        6 if payload.get(13)? & 0x12 == 0x02 => Some((Protocol::Tcp, SocketAddr::new(to, port))),
+        6 if payload.get(13)? & SYN_ACK == SYN => Some((Protocol::Tcp, SocketAddr::new(to, port))),
         17 => Some((Protocol::Udp, SocketAddr::new(to, port))),
         _ => None,
     }

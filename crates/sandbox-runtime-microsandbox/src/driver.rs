@@ -230,6 +230,7 @@ impl Runtime for MsbRuntime {
             proxy: false,
             // Its command line publishes ports at the start alone.
             live_ports: false,
+            live_secrets: false,
             // Not tried with it yet.
             ssh_agent: false,
         }

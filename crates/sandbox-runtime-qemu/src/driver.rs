@@ -6,7 +6,7 @@ use std::time::Duration;
 use fs_err as fs;
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
-    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
+    SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -21,7 +21,7 @@ use crate::files::MachineFiles;
 use crate::images::{self, ImageStore};
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{boot, disk, memory, version};
+use crate::{boot, disk, memory, secrets, version};
 
 /// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -129,6 +129,7 @@ impl Runtime for QemuRuntime {
             workspace_quota: true,
             proxy: true,
             live_ports: true,
+            live_secrets: true,
             ssh_agent: true,
         }
     }
@@ -344,6 +345,18 @@ impl Runtime for QemuRuntime {
                 Err(RuntimeError::Unsupported("the ports of this sandbox change at its next start"))
             }
         }
+    }
+
+    fn change_secret_values(
+        &self,
+        name: &SandboxName,
+        secrets: &[SecretSpec],
+        values: &SecretValues,
+    ) -> Result<()> {
+        let files = self.files(name);
+        let _lock = Self::change_lock(&files)?;
+        let (files, mut record) = self.existing(name)?;
+        secrets::change(&files, &mut record, secrets, values)
     }
 
     fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
-    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
+    SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 
 pub use error::RuntimeError;
@@ -46,6 +46,8 @@ pub struct Capabilities {
     pub proxy: bool,
     /// [`Runtime::change_ports`] opens and closes published ports of a running sandbox.
     pub live_ports: bool,
+    /// [`Runtime::change_secret_values`] gives a running sandbox other values of its secrets.
+    pub live_secrets: bool,
     /// Programs in the guest can reach the user's ssh-agent: [`Runtime::accept_ssh_agent`].
     pub ssh_agent: bool,
 }
@@ -286,6 +288,18 @@ pub trait Runtime: Send + Sync {
     /// memory as it is. Legal in every status but draining; harmless to repeat.
     fn change_ports(&self, _name: &SandboxName, _open: &[PortForward], _close: &[PortForward]) -> Result<()> {
         Err(RuntimeError::Unsupported("the ports of a sandbox change at its next start"))
+    }
+
+    /// Gives a running sandbox other values of the secrets that it has, for connections that begin from now on,
+    /// where [`Capabilities::live_secrets`]. `secrets` are its spec's with the fingerprints of the new values, and
+    /// nothing else in them changes; `values` has each of them.
+    fn change_secret_values(
+        &self,
+        _name: &SandboxName,
+        _secrets: &[SecretSpec],
+        _values: &SecretValues,
+    ) -> Result<()> {
+        Err(RuntimeError::Unsupported("the secrets of a sandbox change at its next start"))
     }
 
     /// Waits for the next program in a running guest that connects to [`sandbox_model::GUEST_SSH_AGENT`], for a

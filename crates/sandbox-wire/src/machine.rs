@@ -1,4 +1,4 @@
-use sandbox_model::PortForward;
+use sandbox_model::{PortForward, SecretValues};
 use serde::{Deserialize, Serialize};
 
 /// The first and only JSON frame a client sends to a machine process.
@@ -25,6 +25,8 @@ pub enum MachineRequest {
     Kill,
     /// Close ports of the host that lead into the guest, and open others, all or none.
     Ports { open: Vec<PortForward>, close: Vec<PortForward> },
+    /// Put in these values of secrets from now on.
+    Secrets { values: SecretValues },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +43,8 @@ pub enum MachineReply {
     State(MachineState),
     /// The ports are as they were asked for.
     Ports,
+    /// The network bridge has the values.
+    Secrets,
     /// The power is off; `forced` when the guest did not end within the grace.
     Stopped {
         forced: bool,

@@ -51,6 +51,9 @@ impl From<LifecycleError> for CommandError {
                 "take a higher one: `agents-sandbox run -p 8{0:03}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={0}`",
                 address.port()
             )),
+            LifecycleError::MountSource { target, .. } => new.hint(format!(
+                "a mount is a folder or a file that exists; `agents-sandbox config show` says which file asks for the one at {target}"
+            )),
             LifecycleError::HomeVolume { .. } => new.hint(DOCTOR),
             LifecycleError::Keeper { .. } => new.hint("`agents-sandbox logs keeper` shows what it wrote"),
             LifecycleError::Daemon { log, .. } => new

@@ -15,10 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use sandbox_keeper::KeeperConfig;
+use sandbox_model::SecretValues;
 use sandbox_network::BridgeConfig;
 use sandbox_runtime_qemu::MachineFiles;
 use sandbox_share::ShareConfig;
 use sandbox_state::SandboxFiles;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -92,8 +94,12 @@ fn network(arguments: &[OsString]) -> Ended {
     };
     let guest = UnixStream::from(descriptor(&[socket.clone(), socket_fd.clone()], "--socket-fd")?);
     let events = File::from(descriptor(log, "--log-fd")?);
-    let config: BridgeConfig = configuration()?;
-    sandbox_network::bridge(&config, guest, Some(events), |network| {
+    // First what it is, then other values of secrets, until the machine has none any more.
+    let mut orders = serde_json::Deserializer::from_reader(std::io::BufReader::new(std::io::stdin()));
+    let config = BridgeConfig::deserialize(&mut orders)
+        .map_err(|error| CommandError::new(format!("configuration on stdin: {error}")))?;
+    let values = std::iter::from_fn(move || SecretValues::deserialize(&mut orders).ok());
+    sandbox_network::bridge(&config, guest, Some(events), values, |network| {
         let mut stdout = std::io::stdout().lock();
         // Whoever waits for it may be gone; then the socket to the guest ends as well.
         let _ = serde_json::to_writer(&mut stdout, network);

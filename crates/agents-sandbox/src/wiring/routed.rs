@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
-    SandboxSpec, SecretValues, SessionEnd, Status, TermSize,
+    SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
@@ -121,6 +121,7 @@ impl Runtime for Routed {
             workspace_quota: all().all(|one| one.workspace_quota),
             proxy: all().all(|one| one.proxy),
             live_ports: all().all(|one| one.live_ports),
+            live_secrets: all().all(|one| one.live_secrets),
             ssh_agent: all().all(|one| one.ssh_agent),
         }
     }
@@ -278,6 +279,15 @@ impl Runtime for Routed {
 
     fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
         self.of(name)?.change_ports(name, open, close)
+    }
+
+    fn change_secret_values(
+        &self,
+        name: &SandboxName,
+        secrets: &[SecretSpec],
+        values: &SecretValues,
+    ) -> Result<()> {
+        self.of(name)?.change_secret_values(name, secrets, values)
     }
 
     fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {

@@ -137,4 +137,93 @@ fn ports_open_and_close_while_the_sandbox_runs() {
     assert!(taken.code == Some(1) && taken.stderr.contains("cannot be published"), "{taken}");
     drop(held.stdin.take());
     held.wait().unwrap();
+    // What was added while it ran is gone with that run, and whoever comes next is told.
+    environment.run(&["stop"]).success();
+    let closed = environment.run(&["run"]).stderr;
+    assert!(closed.contains("not published any more") && closed.contains(&two), "{closed}");
+    assert!(!listed().contains(&second.to_string()) && listed().contains(&first.to_string()));
+}
+
+/// A sandbox that someone uses, until its client is dropped.
+struct Held(std::process::Child);
+
+impl Held {
+    fn start(environment: &TestEnvironment, variables: &[(&str, &str)]) -> Self {
+        use std::process::Stdio;
+        let mut exec = environment.command(&["exec", "--", "cat"]);
+        exec.envs(variables.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let held = Self(exec.spawn().unwrap());
+        let begin = std::time::Instant::now();
+        while environment.run(&["list", "--names", "--running"]).success().is_empty() {
+            assert!(begin.elapsed().as_secs() < 60, "it does not run");
+        }
+        held
+    }
+
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_mount_that_is_missing_keeps_a_sandbox_from_starting_and_not_from_being_used() {
+    let environment = TestEnvironment::new();
+    let data = environment.path("data");
+    std::fs::create_dir(&data).unwrap();
+    environment.write(USER, &format!("mounts:\n  /data: {}\n", data.display()));
+    let held = Held::start(&environment, &[]);
+    std::fs::remove_dir(&data).unwrap();
+    assert_eq!(environment.run(&["exec", "--", "echo", "there"]).success(), "there\n");
+    environment.run(&["ports", "list"]).success();
+    held.end();
+    environment.run(&["stop", "--cold"]).success();
+    for words in [&["exec", "true"][..], &["run", "--dry-run"], &["run"]] {
+        let ran = environment.run(words);
+        assert_eq!(ran.code, Some(1), "{ran}");
+        assert!(ran.stderr.contains("error: $ROOT/data, which is mounted at /data, is not there\n"), "{ran}");
+        assert!(ran.stderr.contains("hint: a mount is a folder or a file that exists; "), "{ran}");
+    }
+    std::fs::create_dir(&data).unwrap();
+    environment.run(&["run", "--dry-run"]).success();
+    environment.run(&["exec", "true"]).success();
+}
+
+#[test]
+fn a_mount_that_would_hide_the_system_is_refused_before_anything_is_tried() {
+    let environment = TestEnvironment::new();
+    let shared = environment.path("project");
+    for (target, fine) in
+        [("/etc", false), ("/usr", false), ("/proc/sys", false), ("/data", true), ("/etc/mine", true)]
+    {
+        environment.write(USER, &format!("mounts:\n  {target}: {}\n", shared.display()));
+        let ran = environment.run(&["run", "--dry-run"]);
+        assert_eq!(ran.code == Some(0), fine, "{target}: {ran}");
+        assert!(fine || ran.stderr.contains("the guest's system"), "{ran}");
+    }
+}
+
+#[test]
+fn another_proxy_is_told_to_whoever_uses_what_runs_and_counts_from_the_next_start() {
+    let environment = TestEnvironment::new();
+    let said = |words: &[&str], proxy: &str| {
+        let mut command = environment.command(words);
+        if !proxy.is_empty() {
+            command.env("HTTPS_PROXY", proxy);
+        }
+        // There is no agent to run in here.
+        let ran = environment.finish(&mut command);
+        ran.stdout + &ran.stderr
+    };
+    let (one, other) = ("http://me:hunter22@one.corp:3128", "http://other.corp:3128");
+    let held = Held::start(&environment, &[("HTTPS_PROXY", one)]);
+    assert!(!said(&["run"], one).contains("network.proxy"));
+    let told = said(&["run"], other);
+    assert!(told.contains("apply when the sandbox next starts: network.proxy"), "{told}");
+    let told = said(&["run", "--dry-run"], "");
+    assert!(told.contains("network.proxy: http://me:***@one.corp:3128 → none"), "{told}");
+    held.end();
+    said(&["stop", "--cold"], "");
+    said(&["run"], other);
+    assert!(!said(&["run"], other).contains("network.proxy"));
 }

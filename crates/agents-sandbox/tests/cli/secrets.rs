@@ -106,6 +106,30 @@ fn they_are_shown_by_name_source_and_host() {
 }
 
 #[test]
+fn another_value_reaches_what_runs_without_a_restart() {
+    use std::process::Stdio;
+
+    let environment = three();
+    let mut command = environment.command(&["exec", "--", "cat"]);
+    let mut held =
+        command.env("HOST_B", VALUES[1]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    while environment.run(&["list", "--names", "--running"]).success().is_empty() {
+        assert!(begin.elapsed().as_secs() < 60, "it does not run");
+    }
+    let told = exec(&environment, &["exec", "true"]);
+    assert!(told.code == Some(0) && !told.stderr.contains("another value"), "{told}");
+    environment.write("home/token", "sk-second-4711");
+    let told = exec(&environment, &["exec", "true"]);
+    assert!(told.stderr.contains("another value from now on, without a restart: C\n"), "{told}");
+    assert!(told.code == Some(0) && !told.to_string().contains("sk-"), "{told}");
+    let told = exec(&environment, &["exec", "true"]);
+    assert!(!told.stderr.contains("another value"), "once: {told}");
+    drop(held.stdin.take());
+    held.wait().unwrap();
+}
+
+#[test]
 fn a_source_that_cannot_be_read_starts_nothing() {
     let environment = three();
     assert_snapshot!(environment.run(&["exec", "true"]), @"

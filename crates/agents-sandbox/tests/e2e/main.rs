@@ -13,6 +13,7 @@ mod provider;
 mod registry;
 mod screen;
 mod sessions;
+mod signing;
 mod stand_in;
 mod worktrees;
 mod world;

@@ -105,6 +105,7 @@ fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
 
     let port = spec.ports[0];
     guest(ExecUser::Dev, &format!("perl -e '{SERVER}' </dev/null >/dev/null 2>&1; echo up"))?;
+    live(runtime, spec)?;
     for address in port.addresses() {
         let big = "through the port ".repeat(100_000);
         let mut stream = TcpStream::connect(address).map_err(text)?;
@@ -122,6 +123,31 @@ fn checks(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Another port to the same server, opened and closed while the guest runs.
+fn live(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(text)?;
+    let port = PortForward { bind: None, host: free.port(), guest: GUEST_PORT };
+    let address = port.addresses()[0];
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+        stream.write_all(b"live")?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let refused = |when: &str| match answer() {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
+        other => Err(format!("{when} was opened: {other:?}")),
+    };
+    refused("it answers before it")?;
+    runtime.change_ports(&spec.name, &[port], &[]).map_err(text)?;
+    same("a port that was opened", &answer().map_err(text)?, "LIVE")?;
+    runtime.change_ports(&spec.name, &[], &[port]).map_err(text)?;
+    refused("it answers after it was closed, and before it")
 }
 
 fn same(what: &str, found: &str, expected: &str) -> Result<(), String> {

@@ -119,8 +119,19 @@ impl Case {
         if now.as_secs_f64() - clock > 1.5 {
             return Err(format!("the guest's clock says {clock}, the host's {now:?}"));
         }
-        self.requests("after a boot")?;
+        self.requests("after a boot", &self.value)?;
         self.look_at_processes()?;
+        let (specs, values) = self.rotated();
+        runtime.change_secret_values(name, &specs, &values).map_err(text)?;
+        let value = values["API_KEY"].reveal();
+        let begin = std::time::Instant::now();
+        // The bridge is told by a pipe.
+        while let Err(problem) = self.requests("with another value", value) {
+            if begin.elapsed() > GRACE {
+                return Err(problem);
+            }
+        }
+        runtime.change_secret_values(name, &self.spec.secrets, &self.values).map_err(text)?;
         if self.spec.sleep {
             let slept = runtime.sleep(name, None, GRACE).map_err(text)?;
             if slept.outcome != StopOutcome::Asleep {
@@ -129,10 +140,17 @@ impl Case {
             self.look_at_files("asleep")?;
             // The guest goes on with the authority that it trusted before.
             runtime.start_with(name, &self.values, None).map_err(text)?;
-            self.requests("after a sleep")?;
+            self.requests("after a sleep", &self.value)?;
         }
         runtime.stop(name, GRACE).map_err(text)?;
         self.look_at_files("stopped")
+    }
+
+    /// The same secret with another value.
+    fn rotated(&self) -> (Vec<SecretSpec>, SecretValues) {
+        let specs = self.spec.secrets.iter().cloned();
+        let specs = specs.map(|secret| SecretSpec { fingerprint: "g".into(), ..secret }).collect();
+        (specs, SecretValues::from([("API_KEY".into(), SecretValue::new(format!("{}-second", self.value)))]))
     }
 
     fn guest(&self, user: ExecUser, script: &str) -> Outcome<String> {
@@ -148,7 +166,7 @@ impl Case {
     }
 
     /// Asks both hosts over https, with a client of the image's own that trusts what the system trusts.
-    fn requests(&self, when: &str) -> Outcome {
+    fn requests(&self, when: &str, value: &str) -> Outcome {
         let ask = |host: &str| {
             let url = format!("{host}:{}", self.port);
             self.guest(
@@ -161,7 +179,7 @@ impl Case {
         };
         let said = ask(NAMES[0])?;
         let heard = self.heard.recv_timeout(GRACE).map_err(|_| format!("{when}: no request: {said}"))?;
-        let wanted = base64(&format!("user:{}", self.value));
+        let wanted = base64(&format!("user:{value}"));
         if !heard.contains(&format!("Basic {wanted}")) {
             return Err(format!("{when}: the host got another credential: {heard}"));
         }

@@ -7,7 +7,7 @@ use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_state::{ProjectState, read_record};
 
-use super::{Outcome, Up, guest, live_ports, plan};
+use super::{Outcome, Up, guest, live_ports, live_secrets, plan, proxy};
 use crate::{Change, Context, Lease, Result, Stage, UpRequest, keeper, sandbox_name};
 
 /// Kind of the fingerprint that says what the sandbox's image was built from.
@@ -22,6 +22,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let Some(state) = read_record::<ProjectState>(&files.state())? else { return Ok(None) };
+    let another_proxy = proxy::change(&state, request);
     let (Some(digest), Some(home)) = (state.image_digest, state.home_volume) else { return Ok(None) };
     if state.fingerprints.get(IMAGE_FINGERPRINT).map(String::as_str) != Some(content_id) {
         return Ok(None);
@@ -35,8 +36,12 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let volume = context.layout.volume(&home);
     let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
     live_ports::settle(context, &mut info, &wanted)?;
+    live_secrets::settle(context, request, &mut info, &wanted)?;
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
-        plan::Plan::Use { pending, .. } => tell_pending(context, request, &pending),
+        plan::Plan::Use { mut pending, .. } => {
+            pending.extend(another_proxy.map(|change| change.setting));
+            tell_pending(context, request, &pending);
+        }
         _ => return Ok(None),
     }
     match keeper::lease(context, request, &files.keeper())? {

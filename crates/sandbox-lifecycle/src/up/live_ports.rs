@@ -33,6 +33,11 @@ pub fn settle(context: &Context<'_>, info: &mut SandboxInfo, wanted: &SandboxSpe
         ports::check(&open, &info.spec.ports)?;
         context.reporter.info(&format!("opened while it runs: {}", list(&open)));
     }
+    let gone: Vec<PortForward> = close.iter().filter(|port| !open.contains(port)).copied().collect();
+    if !gone.is_empty() {
+        // Those that were added while it ran are among them.
+        context.reporter.info(&format!("not published any more, for no setting has it: {}", list(&gone)));
+    }
     context.runtime.change_ports(name, &open, &close)?;
     info.spec.change_ports(&open, &close);
     Ok(())

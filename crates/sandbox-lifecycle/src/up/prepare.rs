@@ -10,7 +10,7 @@ use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record,
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan, withdraws};
 use super::stakes::{Stake, at_stake};
-use super::{Outcome, guest, home, live_ports, ports, spec};
+use super::{Outcome, guest, home, live_ports, live_secrets, mounts, ports, proxy, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
@@ -41,9 +41,7 @@ pub fn prepare(
     }
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let mut state = read_record::<ProjectState>(&files.state())?.unwrap_or_default();
-    // What cannot be recorded is not begun, and nothing is ended for it.
-    check_space(&files.dir, STATE_SPACE)?;
-    check_space(&context.layout.volumes(), DATA_SPACE)?;
+    check(context, request, &files)?;
     // Nobody removes images while one is about to be used.
     let images = use_images(context, request.verb)?;
     let image = Stage::Image.run(context.reporter, || image(context, request, &state, content_id))?;
@@ -62,10 +60,14 @@ pub fn prepare(
     let mut name = sandbox_name(context, &target)?;
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
     let today = std::mem::replace(&mut wanted.name, name.clone());
-    let existing = live_ports::inspect(context, &name, &wanted)?;
+    let mut existing = live_ports::inspect(context, &name, &wanted)?;
+    live_secrets::settle_there(context, request, existing.as_mut(), &wanted)?;
     let mut asleep = false;
     let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
+    if mounts::starts(&plan) {
+        mounts::check(&wanted.mounts)?;
+    }
     match &plan {
         Plan::Wait => return Ok(Outcome::Unsettled),
         Plan::Refuse => {
@@ -74,7 +76,7 @@ pub fn prepare(
         }
         // Whoever decided that it stays so has told it.
         Plan::Use { kept: true, .. } => {}
-        Plan::Use { pending, .. } => tell_pending(context, request, pending),
+        Plan::Use { pending, .. } => tell_used(context, request, &state, pending),
         Plan::Wake { pending, kept } => {
             asleep = true;
             ports::check(existing.as_ref().map_or(&[], |info| &info.spec.ports), &[])?;
@@ -119,13 +121,7 @@ pub fn prepare(
     }
     if !matches!(plan, Plan::Use { .. }) {
         check_ssh_agent(context, request, &name)?;
-        let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
-        // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
-        crash::point("the sandbox is not started yet");
-        tell_proxy(context, request, &name);
-        context.runtime.start_with(&name, &request.secret_values, request.proxies.as_ref())?;
-        crash::point("the sandbox is started");
-        step.finish(None);
+        start(context, request, &name, asleep, &files, &mut state)?;
         *booted = true;
         // What wakes as it was has the image that it had.
         if !matches!(plan, Plan::Wake { kept: true, .. }) {
@@ -145,10 +141,48 @@ pub fn prepare(
 }
 
 /// A runtime that knows no proxy reaches nothing where there is no other way out.
-fn tell_proxy(context: &Context<'_>, request: &UpRequest, name: &SandboxName) {
+/// What cannot be recorded or mounted is not begun, and nothing is built or ended for it.
+fn check(context: &Context<'_>, request: &UpRequest, files: &SandboxFiles) -> Result<()> {
+    check_space(&files.dir, STATE_SPACE)?;
+    check_space(&context.layout.volumes(), DATA_SPACE)?;
+    let there = context.runtime.inspect(&sandbox_name(context, &request.target())?)?;
+    if mounts::needed(there.as_ref().map(|info| &info.status)) {
+        mounts::check(&request.settings.mounts)?;
+    }
+    Ok(())
+}
+
+/// Says what the sandbox that runs does not have yet.
+fn tell_used(context: &Context<'_>, request: &UpRequest, state: &ProjectState, pending: &[&'static str]) {
+    let another_proxy = proxy::change(state, request).map(|change| change.setting);
+    let pending: Vec<_> = pending.iter().copied().chain(another_proxy).collect();
+    tell_pending(context, request, &pending);
+}
+
+fn start(
+    context: &Context<'_>,
+    request: &UpRequest,
+    name: &SandboxName,
+    asleep: bool,
+    files: &SandboxFiles,
+    state: &mut ProjectState,
+) -> Result<()> {
+    let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
+    // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
+    crash::point("the sandbox is not started yet");
+    let uses_proxy = context.runtime.capabilities_for(name).is_ok_and(|can| can.proxy);
+    tell_proxy(context, request, name, uses_proxy);
+    context.runtime.start_with(name, &request.secret_values, request.proxies.as_ref())?;
+    crash::point("the sandbox is started");
+    step.finish(None);
+    proxy::note(state, request, uses_proxy);
+    write_record(&files.state(), state)?;
+    Ok(())
+}
+
+fn tell_proxy(context: &Context<'_>, request: &UpRequest, name: &SandboxName, used: bool) {
     let Some(proxies) = &request.proxies else { return };
-    let can = context.runtime.capabilities_for(name).is_ok_and(|can| can.proxy);
-    if !can {
+    if !used {
         let runtime = context.runtime.name_for(name).unwrap_or_else(|_| context.runtime.name());
         let text =
             format!("{runtime} does not use the proxy {}: the sandbox connects directly", proxies.other);

@@ -6,7 +6,7 @@ use sandbox_state::{ProjectState, read_record};
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::{Plan, plan};
 use super::stakes::{Stake, at_stake};
-use super::{guest, home, prepare, spec};
+use super::{guest, home, mounts, prepare, proxy, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{Change, Context, Result, UpRequest, drift, home_volume, sandbox_name, versions};
 
@@ -58,6 +58,7 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
             home::record(&files, &mut state, volume, &path, image)?;
         }
     }
+    let another_proxy = proxy::change(&state, request);
     let home = state.home_volume.filter(|name| context.layout.volume(name).exists());
     let existing = context.runtime.inspect(&sandbox_name(context, &target)?)?;
     // Where the image is not known, that it would be another is all that can be said of it.
@@ -72,7 +73,16 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
         changes = drift(&info.spec, &wanted);
         let alone = plan(Some((&info.status, &info.spec)), &wanted, false);
         let lost = at_stake(context, &target, info, &alone, &changes, request.rebuild);
-        deed = would(&plan(Some((&info.status, &info.spec)), &wanted, lost.is_some()), lost.as_ref());
+        let plan = plan(Some((&info.status, &info.spec)), &wanted, lost.is_some());
+        if mounts::starts(&plan) {
+            mounts::check(&wanted.mounts)?;
+        }
+        deed = would(&plan, lost.as_ref());
+        if info.status == Status::Running {
+            changes.extend(another_proxy);
+        }
+    } else {
+        mounts::check(&request.settings.mounts)?;
     }
     Ok(Rehearsal { image, home, status: existing.map(|info| info.status), deed, changes })
 }

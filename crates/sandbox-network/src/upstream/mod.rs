@@ -33,7 +33,7 @@ use crate::floor::local_addresses;
 use asking::Asking;
 use dial::Dialer;
 use names::Names;
-pub(crate) use names::PLACEHOLDERS;
+pub(crate) use names::{PLACEHOLDERS, is_placeholder};
 use relay::Relay;
 use resolver::Resolver;
 

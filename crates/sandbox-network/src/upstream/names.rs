@@ -35,7 +35,8 @@ struct Inner {
     found: HashMap<IpAddr, VecDeque<String>>,
 }
 
-pub(super) fn is_placeholder(address: IpAddr) -> bool {
+/// Whether an address is one that may stand for a name.
+pub(crate) fn is_placeholder(address: IpAddr) -> bool {
     let (net, prefix) = PLACEHOLDERS;
     let block = Ipv4Network::new(net, prefix).ok();
     matches!((block, address.to_canonical()), (Some(block), IpAddr::V4(address)) if block.contains(address))

@@ -55,6 +55,13 @@ pub(super) async fn serve(
     let (from_guest, mut to_guest) = guest.split();
     let (mut from_proxy, mut to_proxy) = tokio::io::split(outside);
     let mut body = from_guest.take(body);
+    let answer = async {
+        let mut first = Vec::with_capacity(4096);
+        from_proxy.read_buf(&mut first).await?;
+        to_guest.write_all(&first).await?;
+        copy(&mut from_proxy, &mut to_guest).await?;
+        std::io::Result::Ok(first)
+    };
     let upload = async {
         if copy(&mut body, &mut to_proxy).await.is_ok() {
             let _ = to_proxy.flush().await;
@@ -62,12 +69,17 @@ pub(super) async fn serve(
         // The answer is the end of it.
         std::future::pending::<()>().await;
     };
-    tokio::select! {
-        _ = copy(&mut from_proxy, &mut to_guest) => {}
-        () = upload => {}
-    }
+    let refused = tokio::select! {
+        first = answer => first.is_ok_and(|first| wants_to_know_who(&first)),
+        () = upload => false,
+    };
     let _ = to_guest.shutdown().await;
-    Ok(())
+    if refused { Err(DialError::status(407, proxy)) } else { Ok(()) }
+}
+
+/// Whether an answer is the proxy's own: of the refusals, only this one cannot come from a server behind it.
+fn wants_to_know_who(answer: &[u8]) -> bool {
+    answer.starts_with(b"HTTP/1.") && answer.get(8..12) == Some(b" 407")
 }
 
 async fn send(outside: &mut Box<dyn Stream>, words: &[u8]) -> Result<(), DialError> {
@@ -207,6 +219,8 @@ mod tests {
         ] {
             assert!(rewritten(words, &proxy, "a:80").is_none(), "{}", String::from_utf8_lossy(words));
         }
+        assert!(wants_to_know_who(b"HTTP/1.1 407 Who are you\r\n") && wants_to_know_who(b"HTTP/1.0 407"));
+        assert!(!wants_to_know_who(b"HTTP/1.1 403 No\r\n") && !wants_to_know_who(b"HTTP/1.1"));
         assert!(!looks_like_http(b"SSH-2.0") && looks_like_http(b"GET / HT") && looks_like_http(b""));
     }
 }

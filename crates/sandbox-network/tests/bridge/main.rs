@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cores;
 mod names;
 mod own;
 mod peer;

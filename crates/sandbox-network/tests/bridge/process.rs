@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use sandbox_model::SecretValues;
 use sandbox_network::{BridgeConfig, Event, bridge};
 use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ use crate::peer::Peer;
 const CONFIG: &str = "SANDBOX_TEST_BRIDGE";
 /// Where the process writes what its guest does.
 const EVENTS: &str = "SANDBOX_TEST_BRIDGE_EVENTS";
+/// Through which a process is told other values of secrets.
+const VALUES: &str = "values";
 const PARENT: &str = "SANDBOX_TEST_BRIDGE_PARENT";
 
 /// What the process says about itself when it is ready.
@@ -39,7 +42,7 @@ pub fn serve_if_asked() {
     let Ok(config) = std::env::var(CONFIG) else { return };
     let config: BridgeConfig = serde_json::from_str(&config).unwrap();
     let events = std::env::var_os(EVENTS).map(|path| OpenOptions::new().append(true).open(path).unwrap());
-    let outcome = bridge(&config, guest_socket(), events, |boot| {
+    let outcome = bridge(&config, guest_socket(), events, values(), |boot| {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let report = Report { boot: boot.clone(), pid: std::process::id(), status };
         println!("\n{}", serde_json::to_string(&report).unwrap());
@@ -48,6 +51,18 @@ pub fn serve_if_asked() {
         eprintln!("error: {error}");
     }
     std::process::exit(i32::from(outcome.is_err()));
+}
+
+/// From the pipe of the directory it runs in; a case that has none writes nothing there.
+fn values() -> impl Iterator<Item = SecretValues> + Send {
+    let mut orders = None;
+    std::iter::from_fn(move || {
+        let orders = orders.get_or_insert_with(|| {
+            let pipe = std::fs::File::open(VALUES).unwrap();
+            serde_json::Deserializer::from_reader(BufReader::new(pipe))
+        });
+        SecretValues::deserialize(orders).ok()
+    })
 }
 
 /// Standard input is the socket to the guest.
@@ -68,6 +83,19 @@ pub struct Bridge {
     pub report: Report,
     stderr: BufReader<ChildStderr>,
     events: tempfile::NamedTempFile,
+    /// Where it runs, and everybody may write.
+    pub dir: tempfile::TempDir,
+}
+
+fn open_dir() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let pipe = dir.path().join(VALUES);
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    open(dir.path());
+    open(&pipe);
+    dir
 }
 
 fn spawn(
@@ -76,11 +104,13 @@ fn spawn(
     events: &Path,
     parent: bool,
     roots: Option<&Path>,
+    dir: &Path,
 ) -> (Child, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let arguments = ["--exact", case, "--nocapture", "--test-threads=1"].map(String::from);
     let mut command = again(&arguments);
     command
+        .current_dir(dir)
         .env(EVENTS, events)
         .env(CONFIG, serde_json::to_string(config).unwrap())
         .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -122,8 +152,9 @@ impl Bridge {
             std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
             file
         });
-        let (mut child, socket) =
-            spawn(case, config, events.path(), parent, roots.as_ref().map(tempfile::NamedTempFile::path));
+        let dir = open_dir();
+        let trusted = roots.as_ref().map(tempfile::NamedTempFile::path);
+        let (mut child, socket) = spawn(case, config, events.path(), parent, trusted, dir.path());
         let out = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let line = out.lines().map_while(Result::ok).find(|line| line.starts_with('{'));
@@ -135,13 +166,14 @@ impl Bridge {
         let report: Report = serde_json::from_str(&line).unwrap();
         let peer = Peer::new(socket, config.slot, &report.boot);
         drop(roots);
-        (Self { child, report, stderr, events }, peer)
+        (Self { child, report, stderr, events, dir }, peer)
     }
 
     /// Starts one that fails; what it said.
     pub fn fails(case: &str, config: &BridgeConfig) -> String {
         let events = tempfile::NamedTempFile::new().unwrap();
-        let (child, _socket) = spawn(case, config, events.path(), false, None);
+        let dir = open_dir();
+        let (child, _socket) = spawn(case, config, events.path(), false, None, dir.path());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
@@ -153,9 +185,21 @@ impl Bridge {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
+    /// Where other values of secrets are written to.
+    pub fn values(&self) -> std::fs::File {
+        OpenOptions::new().write(true).open(self.dir.path().join(VALUES)).unwrap()
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Has it crash.
+    pub fn crash(&mut self) -> std::process::ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::ABORT).unwrap();
+        self.child.wait().unwrap()
     }
 
     /// Closes the guest's end; what the bridge said in its life, and its exit code.

@@ -176,6 +176,42 @@ fn queries_bodies_and_other_headers_have_the_value_where_they_are_named() {
 }
 
 #[test]
+fn another_value_counts_from_the_next_connection_on() {
+    use std::io::Write;
+
+    serve_if_asked();
+    let name = "secrets::another_value_counts_from_the_next_connection_on";
+    let outside = in_own_network(name);
+    let mut case = begin(name, &outside, secret(|_| {}));
+    let request = get("api.example.com", "/", "Authorization: Bearer $MSB_API_KEY");
+    let carries = |case: &mut Case| {
+        case.ask(10, "api.example.com", &request);
+        let got = heard(&case.api);
+        got.lines().find_map(|line| line.strip_prefix("Authorization: Bearer ")).unwrap().to_string()
+    };
+    assert_eq!(carries(&mut case), VALUE);
+    let mut pipe = case.bridge.values();
+    for value in ["sk-second-0123456789", "sk-third-0123456789"] {
+        let orders = [
+            sandbox_model::SecretValues::from([("UNKNOWN".into(), SecretValue::new("sk-unknown".into()))]),
+            [("API_KEY".to_string(), SecretValue::new(value.into()))].into(),
+        ];
+        for order in orders {
+            pipe.write_all(&serde_json::to_vec(&order).unwrap()).unwrap();
+        }
+        // It is told by pipe, and says nothing when it has it.
+        let begin = std::time::Instant::now();
+        while carries(&mut case) != value {
+            assert!(begin.elapsed() < Duration::from_secs(20), "the value did not change");
+        }
+    }
+    drop(pipe);
+    assert_eq!(carries(&mut case), "sk-third-0123456789", "the end of the pipe changes nothing");
+    let (said, _) = case.bridge.end(case.guest);
+    assert!(said.contains("UNKNOWN") && !said.contains("sk-"), "{said}");
+}
+
+#[test]
 fn a_value_that_is_missing_is_no_start() {
     serve_if_asked();
     let mut config = config(sandbox_model::NetworkProfile::Public, &[], &[]);

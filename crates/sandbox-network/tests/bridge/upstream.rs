@@ -158,6 +158,13 @@ fn what_is_allowed_leaves_through_the_proxy_by_name_and_nothing_else_does() {
     assert_eq!((verdict, name.as_deref()), (Verdict::Allowed, Some("open.example.com")));
     assert_eq!(why, "egress-allow has `open.example.com`, through the proxy");
     assert_eq!(rule(at([44, 55, 66, 10], 8080)).2, "egress-allow has `44.55.66.0/24:8080`");
+    // Who was refused for its name is told by it, and not by the address that stands for another.
+    for kind in [EventKind::Tls, EventKind::Http] {
+        let refused =
+            events.iter().find(|event| event.verdict == Verdict::Denied && event.kind == kind).unwrap();
+        assert_eq!((refused.name.as_deref(), refused.address.as_deref()), (Some("closed.example.com"), None));
+        assert!(refused.opens.as_deref().unwrap().starts_with("closed.example.com:"), "{refused:?}");
+    }
     let (said, _) = bridge.end(guest);
     assert!(!format!("{said} {events:?}").contains(PASSWORD));
 }
@@ -262,6 +269,11 @@ fn a_proxy_that_fails_is_told_and_the_guest_does_not_wait() {
             failures.len() >= 2 && failures.iter().all(|rule| rule.contains(said)),
             "{url}: {failures:?}"
         );
+        let plain = events
+            .iter()
+            .any(|event| event.verdict == Verdict::Failed && event.address == Some(at(open, 80).to_string()));
+        // Who it is that asks only the proxy wants to know; its other refusals may be the server's.
+        assert!(plain || !said.contains("password") || url.starts_with("socks"), "{url}: {events:?}");
         let (lines, _) = bridge.end(guest);
         assert!(lines.contains("network: failed tcp "), "{lines}");
         assert!(!format!("{lines} {events:?}").contains(PASSWORD), "{lines}");

@@ -102,6 +102,7 @@ async fn machine(
         clients: AtomicU32::new(0),
         told: Notify::new(),
         ports: Ports::default(),
+        values: tokio::sync::Mutex::default(),
     });
     tokio::spawn(serve::serve(tokio::net::UnixListener::from_std(listener)?, Arc::clone(&served)));
     let mut terminate = signal(SignalKind::terminate())?;
@@ -134,6 +135,9 @@ async fn machine(
     accel.send_replace(used);
     let _ = served.guest_boot.set(parts.ram.boot.clone());
     life.say("running");
+    if config.secrets.is_some() {
+        *served.values.lock().await = parts.network.as_mut().and_then(|network| network.values.take());
+    }
     served.ports.serve(&config.spec.ports, published, &link).await;
     phase.send_replace(Phase::Running(link.clone()));
     report(&StartReport::Ready { accel: used, notes, woken });

@@ -10,7 +10,7 @@ use sandbox_network::{BridgeConfig, RunAs, needs_card};
 use sandbox_share::{ShareConfig, SharePart};
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::config::{Accel, MachineConfig};
 use super::monitor::Monitor;
@@ -93,6 +93,8 @@ fn tsc_khz(accel: Accel) -> Option<u64> {
 #[derive(Debug)]
 pub struct Network {
     pub child: Child,
+    /// Where it is told other values of secrets.
+    pub values: Option<ChildStdin>,
     ready: BufReader<ChildStdout>,
 }
 
@@ -178,15 +180,16 @@ async fn internal(
     fds: Vec<OwnedFd>,
     stdin: Vec<u8>,
     stdout: Stdio,
-) -> std::io::Result<Child> {
+) -> std::io::Result<(Child, Option<ChildStdin>)> {
     let mut command = std::process::Command::new(&config.program);
     command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout);
     spawn::prepare(&mut command, fds);
     let mut child = Command::from(command).kill_on_drop(true).spawn()?;
-    if let Some(mut pipe) = child.stdin.take() {
+    let mut pipe = child.stdin.take();
+    if let Some(pipe) = &mut pipe {
         pipe.write_all(&stdin).await?;
     }
-    Ok(child)
+    Ok((child, pipe))
 }
 
 fn share_config(config: &MachineConfig) -> ShareConfig {
@@ -232,7 +235,10 @@ fn share_part(mount: &ExtraMount) -> std::io::Result<SharePart> {
 async fn serve_share(config: &MachineConfig, share: &ShareConfig, socket: &Path) -> std::io::Result<Child> {
     let listener: UnixListener = sandbox_state::bind_socket(socket).map_err(std::io::Error::other)?;
     let arguments = ["share", "--listener-fd", "3"];
-    internal(config, &arguments, vec![listener.into()], serde_json::to_vec(share)?, Stdio::null()).await
+    let (child, _) =
+        internal(config, &arguments, vec![listener.into()], serde_json::to_vec(share)?, Stdio::null())
+            .await?;
+    Ok(child)
 }
 
 async fn start_network(
@@ -256,7 +262,8 @@ async fn start_network(
     let log = fs_err::OpenOptions::new().create(true).append(true).open(files.network_log())?;
     let fds = vec![socket.into(), log.into_parts().0.into()];
     let arguments = ["network", "--socket-fd", "3", "--log-fd", "4"];
-    let mut child = internal(config, &arguments, fds, serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
+    let (mut child, values) =
+        internal(config, &arguments, fds, serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
     let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("the bridge has no output"))?;
-    Ok(Network { child, ready: BufReader::new(stdout) })
+    Ok(Network { child, values, ready: BufReader::new(stdout) })
 }

@@ -5,10 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_guest_client::{Link, relay};
+use sandbox_model::SecretValues;
 use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::process::ChildStdin;
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use zeroize::Zeroizing;
 
 use super::config::Accel;
 use super::frames::{read_json, write_json};
@@ -60,6 +63,8 @@ pub struct Served {
     /// The answer to an order has been written.
     pub told: Notify,
     pub ports: Ports,
+    /// Where a network bridge that puts in secrets hears of other values.
+    pub values: Mutex<Option<ChildStdin>>,
 }
 
 /// Counts one client for as long as it lives.
@@ -146,6 +151,13 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
             };
             write_json(&mut socket, &reply).await
         }
+        MachineRequest::Secrets { values } => {
+            let reply = match served.change_values(&values).await {
+                Ok(()) => MachineReply::Secrets,
+                Err(reason) => MachineReply::Refused { reason },
+            };
+            write_json(&mut socket, &reply).await
+        }
         MachineRequest::Kill => {
             let (done, answer) = oneshot::channel();
             ended(&mut socket, served, Order::Kill { done }, answer).await
@@ -200,6 +212,17 @@ impl Served {
         {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.told.notified()).await;
         }
+    }
+
+    async fn change_values(&self, values: &SecretValues) -> Result<(), String> {
+        let mut pipe = self.values.lock().await;
+        let pipe = pipe.as_mut().ok_or("the sandbox was not started with secrets")?;
+        let text = Zeroizing::new(serde_json::to_vec(values).map_err(|error| error.to_string())?);
+        let written = async {
+            pipe.write_all(&text).await?;
+            pipe.flush().await
+        };
+        written.await.map_err(|error| format!("the network bridge does not take the secrets: {error}"))
     }
 
     fn ready(&self) -> MachineReply {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, PortForward, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretValues, Status,
+    SecretSpec, SecretValues, Status,
 };
 
 use crate::{
@@ -107,6 +107,7 @@ impl Runtime for FakeRuntime {
             workspace_quota: false,
             proxy: true,
             live_ports: true,
+            live_secrets: true,
             ssh_agent: false,
         }
     }
@@ -222,6 +223,19 @@ impl Runtime for FakeRuntime {
         let _control = machine.control()?;
         let mut record = self.store.require(name)?;
         record.spec.change_ports(open, close);
+        self.store.write(record)
+    }
+
+    fn change_secret_values(
+        &self,
+        name: &SandboxName,
+        secrets: &[SecretSpec],
+        _values: &SecretValues,
+    ) -> Result<()> {
+        let machine = self.machine(name);
+        let _control = machine.control()?;
+        let mut record = self.store.require(name)?;
+        record.spec.secrets = secrets.to_vec();
         self.store.write(record)
     }
 
