@@ -113,12 +113,18 @@ impl ShareFs {
         close: impl FnOnce(u64) -> io::Result<()>,
     ) -> io::Result<()> {
         let file = self.pin(ctx, node)?;
-        close(file.inner)?;
-        let closed = self.nodes().closed(node);
-        if closed.last {
-            self.settle_closed(node, file.inner, closed.gone);
+        let result = close(file.inner);
+        let mut nodes = self.nodes();
+        // A single file's handle may have been closed before, when the guest went to sleep: it is counted, and
+        // nothing is credited for it.
+        if result.is_ok() || self.is_single_file(&nodes, node) {
+            let closed = nodes.closed(node);
+            drop(nodes);
+            if result.is_ok() && closed.last {
+                self.settle_closed(node, file.inner, closed.gone);
+            }
         }
-        Ok(())
+        result
     }
 
     pub(super) fn write_data(

@@ -56,8 +56,15 @@ impl ShareFs {
         };
         let name = name.to_owned();
         let entry = self.inner.lookup(nobody(), ROOT, &name).map_err(|_| stale())?;
-        nodes.replace(node, &found(&entry));
+        self.replace(nodes, node, &found(&entry));
         Ok(())
+    }
+
+    fn replace(&self, nodes: &mut NodeTable, node: NodeId, found: &Found) {
+        if nodes.replace(node, found) {
+            // What was seen of the old file says nothing of this one, and would be credited against its size.
+            self.written().remove(&node);
+        }
     }
 
     pub(super) fn is_single_file(&self, nodes: &NodeTable, node: NodeId) -> bool {
@@ -80,7 +87,7 @@ impl ShareFs {
             && self.inner.is_single_file(name)
             && let Some(node) = nodes.child_of_root(name)
         {
-            nodes.replace(node, &found);
+            self.replace(&mut nodes, node, &found);
             nodes.remember(node);
             entry.inode = node;
             entry.attr.flags &= !ATTR_SUBMOUNT;

@@ -73,10 +73,13 @@ impl NodeTable {
     }
 
     /// Makes `id`, which is its name and not its file, what the name leads to now. Takes over the caller's
-    /// reference.
-    pub(crate) fn replace(&mut self, id: NodeId, found: &Found) {
+    /// reference. Whether it was another file before.
+    pub(crate) fn replace(&mut self, id: NodeId, found: &Found) -> bool {
         let node = self.nodes.get_mut(&id).filter(|_| !self.by_inner.contains_key(&found.inner));
-        let Some(node) = node else { return self.release(found.inner) };
+        let Some(node) = node else {
+            self.release(found.inner);
+            return false;
+        };
         let (key, old) = (node.key, node.inner.replace(found.inner));
         node.key.ino = found.ino;
         match old {
@@ -88,6 +91,7 @@ impl NodeTable {
         }
         self.by_inner.insert(found.inner, id);
         self.requeue(id);
+        old.is_some()
     }
 
     /// What must be looked up, from the nearest resident directory downwards, before `id` can be

@@ -47,7 +47,12 @@ impl Roots {
     pub(in crate::filesystem) fn destroy(&self) {
         match self {
             Self::One(fs) => fs.destroy(),
-            Self::Several { roots, .. } => roots.iter().for_each(|root| root.fs.destroy()),
+            Self::Several { roots, opened, .. } => {
+                for root in roots {
+                    root.fs.destroy();
+                }
+                lock(opened).clear();
+            }
         }
     }
 

@@ -5,9 +5,11 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use virtiofsd::filesystem::SerializableFileSystem;
+use virtiofsd::filesystem::{FileSystem, SerializableFileSystem};
 
-use super::Roots;
+use super::{Roots, lowered};
+use crate::filesystem::lock;
+use crate::filesystem::pinned::nobody;
 
 /// The state of one folder with a few thousand open files is smaller.
 const LARGEST: u64 = 1 << 28;
@@ -24,12 +26,13 @@ impl Roots {
         }
     }
 
-    /// Of several, each with its length before it.
+    /// Of several, each with its length before it; then what the open handles of single files were opened as.
     pub(in crate::filesystem) fn serialize(&self, mut pipe: File) -> io::Result<()> {
-        let Self::Several { roots, scratch, .. } = self else {
+        let Self::Several { roots, scratch, opened } = self else {
             let Self::One(fs) = self else { return Ok(()) };
             return fs.serialize(pipe);
         };
+        self.close_replaced();
         for root in roots {
             let mut file = empty(scratch)?;
             root.fs.serialize(file.try_clone()?)?;
@@ -39,11 +42,33 @@ impl Roots {
             pipe.write_all(&(state.len() as u64).to_le_bytes())?;
             pipe.write_all(&state)?;
         }
+        for number in lock(opened).iter().flat_map(|(handle, inode)| [handle, inode]) {
+            pipe.write_all(&number.to_le_bytes())?;
+        }
         Ok(())
     }
 
+    /// A handle whose file was replaced cannot be opened again by a name, and the next server would not start
+    /// with it: the guest is told that it is closed.
+    fn close_replaced(&self) {
+        let Self::Several { opened, .. } = self else { return };
+        lock(opened).retain(|handle, inode| {
+            let Ok((fs, upper, inode)) = self.of(*inode) else { return false };
+            let there = fs.getattr(nobody(), inode, None).is_ok();
+            if !there
+                && let Ok(handle) = lowered(*handle, upper)
+                && fs.release(nobody(), inode, 0, handle, false, false, None).is_ok()
+            {
+                log::warn!(
+                    "a single file was replaced while it was open, and the guest goes to sleep: closed"
+                );
+            }
+            there
+        });
+    }
+
     pub(in crate::filesystem) fn deserialize_and_apply(&self, mut pipe: File) -> io::Result<()> {
-        let Self::Several { roots, scratch, .. } = self else {
+        let Self::Several { roots, scratch, opened } = self else {
             let Self::One(fs) = self else { return Ok(()) };
             return fs.deserialize_and_apply(pipe);
         };
@@ -62,6 +87,14 @@ impl Roots {
             rustix::process::fchdir(&root.dir)?;
             root.fs.deserialize_and_apply(file)?;
         }
+        let mut numbers = Vec::new();
+        Read::by_ref(&mut pipe).take(LARGEST).read_to_end(&mut numbers)?;
+        let (numbers, _) = numbers.as_chunks();
+        let (pairs, _) = numbers.as_chunks();
+        *lock(opened) = pairs
+            .iter()
+            .map(|[handle, inode]| (u64::from_le_bytes(*handle), u64::from_le_bytes(*inode)))
+            .collect();
         Ok(())
     }
 }

@@ -86,6 +86,17 @@ impl Several {
         self.dirs[number].path().join(name)
     }
 
+    /// Another server in the place of this one.
+    fn slept(self) -> Self {
+        self.share.prepare_serialization(Arc::new(AtomicBool::new(false)));
+        let mut state = tempfile::tempfile().unwrap();
+        self.share.serialize(state.try_clone().unwrap()).unwrap();
+        state.rewind().unwrap();
+        let next = Self::serve(&self.dirs, 0);
+        next.deserialize_and_apply(state).unwrap();
+        Self { share: next, dirs: self.dirs }
+    }
+
     /// As editors save.
     fn replace(&self, number: usize, text: &str) {
         fs::write(self.host(number, "new"), text).unwrap();
@@ -227,21 +238,48 @@ fn writing_to_a_single_file_that_was_replaced_still_costs() {
 }
 
 #[test]
+fn a_single_file_that_was_replaced_is_not_credited_against_the_next() {
+    let several = Several::limited(8 * MIB);
+    let single = several.look_up(ROOT, "2").unwrap();
+    let handle = several.open(single, libc::O_RDWR).unwrap();
+    several.write_at(single, handle, 0, &vec![7; usize::try_from(4 * MIB).unwrap()]).unwrap();
+    let left = several.left();
+    assert!(left < 5 * MIB);
+    several.replace(2, "second");
+    assert_eq!(number(several.close(single, handle + 1)), Some(libc::EBADF));
+    assert_eq!(several.left(), left, "it is still open");
+    several.close(single, handle).unwrap();
+    assert_eq!(several.left(), left, "the host may have kept it under another name");
+}
+
+#[test]
 fn another_server_goes_on_where_this_one_was() {
     let several = Several::new();
     let folder = several.look_up(ROOT, "0").unwrap();
     let (inside, single) = (several.look_up(folder, "one").unwrap(), several.look_up(ROOT, "2").unwrap());
     let open = several.open(inside, libc::O_RDWR).unwrap();
-    several.share.prepare_serialization(Arc::new(AtomicBool::new(false)));
-    let mut state = tempfile::tempfile().unwrap();
-    several.share.serialize(state.try_clone().unwrap()).unwrap();
-    state.rewind().unwrap();
-    let next = Several::serve(&several.dirs, 0);
-    next.deserialize_and_apply(state).unwrap();
-    let several = Several { share: next, dirs: several.dirs };
+    let several = several.slept();
     several.replace(2, "while it slept");
     several.write(inside, open, "FIRST").unwrap();
     assert_eq!(fs::read_to_string(several.host(0, "one")).unwrap(), "FIRST");
     let handle = several.open(single, libc::O_RDONLY).unwrap();
     assert_eq!(several.read(single, handle).unwrap(), "while it slept");
+}
+
+#[test]
+fn a_single_file_replaced_while_it_is_open_does_not_keep_the_guest_from_waking() {
+    let several = Several::new();
+    let single = several.look_up(ROOT, "2").unwrap();
+    let replaced = several.open(single, libc::O_RDWR).unwrap();
+    several.replace(2, "second");
+    let open = several.open(single, libc::O_RDWR).unwrap();
+    let several = several.slept();
+    assert_eq!(several.read(single, open).unwrap(), "second");
+    assert_eq!(number(several.read(single, replaced)), Some(libc::EBADF), "no name leads to that file");
+    several.replace(2, "third");
+    assert_eq!(several.read(single, open).unwrap(), "second", "who has the old one open goes on with it");
+    assert!(several.share.nodes().is_open(single));
+    assert_eq!(number(several.close(single, replaced)), Some(libc::EBADF));
+    several.close(single, open).unwrap();
+    assert!(!several.share.nodes().is_open(single));
 }
