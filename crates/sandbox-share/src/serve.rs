@@ -2,17 +2,20 @@
 
 use std::ffi::CString;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{fstat, stat};
+use rustix::process::fchdir;
 use vhost::vhost_user;
 use vhost_user_backend::{Error as BackendError, VhostUserDaemon};
 use virtiofsd::limits;
 use virtiofsd::passthrough::{self, CachePolicy, MigrationOnError, PassthroughFs};
-use virtiofsd::sandbox::Sandbox;
+use virtiofsd::sandbox::{Sandbox, SandboxMode};
 use virtiofsd::vhost_user::VhostUserFsBackendBuilder;
 use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 
@@ -42,11 +45,13 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     let descriptors = Descriptors::divide(limit, config.max_descriptors)?;
     let acting = owner::become_owner(&config)?;
     let trees = trees::open(&config)?;
+    let dir = trees::open_resolved(&config.dir)?;
     let Inside { mut sandbox, listener, mode } = walls::enter(&config, listener)?;
+    let root = root_dir(&config, &sandbox, mode, dir)?;
     walls::drop_capabilities()?;
     log::info!("serving {} as {}:{} in {mode:?} mode", config.dir.display(), acting.uid, acting.gid);
     parent.await_connection(&listener, CONNECT_WITHIN)?;
-    let inner = roots(&config, &mut sandbox, acting, descriptors.hard, trees)?;
+    let inner = roots(&config, &mut sandbox, root, acting, descriptors.hard, trees)?;
     walls::filter_system_calls()?;
     parent.watch()?;
     let policy: Box<dyn Policy> = if config.readonly { Box::new(ReadOnly) } else { Box::new(AllowAll) };
@@ -54,17 +59,41 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     run(share, listener)
 }
 
+/// By which path the checkout is found from now on, where `dir` was opened without links: whoever works in a
+/// folder around it may have put a link in its place since.
+fn root_dir(
+    config: &ShareConfig,
+    sandbox: &Sandbox,
+    mode: SandboxMode,
+    dir: OwnedFd,
+) -> Result<String, ShareError> {
+    let failed = |source: io::Error| ShareError::Open { dir: config.dir.clone(), source };
+    if mode == SandboxMode::None {
+        fchdir(&dir).map_err(|error| failed(error.into()))?;
+        return Ok(".".into());
+    }
+    // The walls were built around its path.
+    let inside = sandbox.get_root_dir();
+    let (found, meant) = stat(inside.as_str())
+        .and_then(|found| Ok((found, fstat(&dir)?)))
+        .map_err(|error| failed(error.into()))?;
+    if (found.st_dev, found.st_ino) != (meant.st_dev, meant.st_ino) {
+        return Err(failed(io::Error::other("another folder was put in its place")));
+    }
+    Ok(inside)
+}
+
 /// The checkout, or the folders that are served side by side: their `trees` are open.
 fn roots(
     config: &ShareConfig,
     sandbox: &mut Sandbox,
+    dir: String,
     acting: Acting,
     descriptors: u64,
     trees: Vec<OwnedFd>,
 ) -> Result<Roots, ShareError> {
     let (proc_self, mounts) = (sandbox.get_proc_self_fd(), sandbox.get_mountinfo_fd());
     if config.several.is_empty() {
-        let dir = sandbox.get_root_dir();
         return pass_through(config, dir, (proc_self, mounts), acting, descriptors).map(Roots::from);
     }
     if config.several.len() > MOST {

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{getegid, geteuid};
@@ -19,11 +20,7 @@ use crate::error::ShareError;
 pub(crate) fn open(config: &ShareConfig) -> Result<Vec<OwnedFd>, ShareError> {
     let mut folders = Vec::new();
     for part in &config.several {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // The path was resolved; a link in it was put there since, by whoever works in a checkout on the way.
-        let folder = openat2(CWD, &part.dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-        folders
-            .push(folder.map_err(|error| ShareError::Open { dir: part.dir.clone(), source: error.into() })?);
+        folders.push(open_resolved(&part.dir)?);
     }
     if folders.is_empty() {
         return Ok(folders);
@@ -33,6 +30,14 @@ pub(crate) fn open(config: &ShareConfig) -> Result<Vec<OwnedFd>, ShareError> {
         return Ok(folders);
     }
     stand_alone(&folders).map_err(ShareError::Probe)
+}
+
+/// Opens a folder whose path was resolved: a link in it was put there since, by whoever works in a checkout on the
+/// way, and is an error.
+pub(crate) fn open_resolved(dir: &Path) -> Result<OwnedFd, ShareError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(CWD, dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .map_err(|error| ShareError::Open { dir: dir.into(), source: error.into() })
 }
 
 /// Enters namespaces of its own, and copies each folder's mount there, with what is mounted inside.

@@ -31,6 +31,20 @@ pub fn the_server_ends_when_the_machine_disconnects() {
     assert!(server.wait().success());
 }
 
+pub fn a_checkout_whose_place_became_a_link_is_not_served() {
+    let (around, other) = (checkout(me()), checkout(me()));
+    let dir = around.path().join("shop");
+    std::fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, Some(me().0), Some(me().1)).unwrap();
+    let config = server::config(&dir, me());
+    let mut server = Server::start(&config);
+    drop(Guest::boot(server.connect(), 0));
+    assert!(server.wait().success(), "without a link");
+    std::fs::remove_dir(&dir).unwrap();
+    std::os::unix::fs::symlink(other.path(), &dir).unwrap();
+    assert!(!Server::start(&config).wait().success());
+}
+
 /// Starts a server under another process, kills that one, and returns nothing: both processes of the
 /// server must be gone.
 fn kill_the_parent(connected: bool) {

@@ -18,7 +18,7 @@ fn main() {
         Some((verb, rest)) if verb == server::PARENT_VERB => return server::start_and_wait(rest),
         _ => {}
     }
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("the_server_is_the_owner_without_rights", identity::the_server_is_the_owner_without_rights),
         ("files_of_the_guest_belong_to_the_owner", identity::files_of_the_guest_belong_to_the_owner),
         ("a_root_owner_has_no_capabilities_either", identity::a_root_owner_has_no_capabilities_either),
@@ -26,6 +26,10 @@ fn main() {
         ("without_namespaces_the_share_still_works", identity::without_namespaces_the_share_still_works),
         ("every_request_passes_the_filter", life::every_request_passes_the_filter),
         ("the_server_ends_when_the_machine_disconnects", life::the_server_ends_when_the_machine_disconnects),
+        (
+            "a_checkout_whose_place_became_a_link_is_not_served",
+            life::a_checkout_whose_place_became_a_link_is_not_served,
+        ),
         ("no_orphan_before_the_machine_connects", life::no_orphan_before_the_machine_connects),
         ("no_orphan_while_serving", life::no_orphan_while_serving),
         ("the_inner_process_ends_with_the_outer", life::the_inner_process_ends_with_the_outer),
