@@ -56,6 +56,10 @@ pub fn boot(
     known: bool,
 ) -> Result<(), RuntimeError> {
     let create = create_line(files, paths, options, spec)?;
+    // It follows links.
+    for source in [&spec.workspace.source].into_iter().chain(spec.mounts.iter().map(|mount| &mount.source)) {
+        sandbox_state::open_resolved(source)?;
+    }
     let _starting =
         Lock::take(&paths.starting_lock(), LockMode::Exclusive, "start", |_| {}).map_err(from_state)?;
     machine::forget(paths)?;

@@ -10,6 +10,7 @@ mod error;
 mod layout;
 mod lock;
 mod record;
+mod resolved;
 mod sandbox_record;
 mod socket;
 mod space;
@@ -20,6 +21,7 @@ pub use error::StateError;
 pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};
 pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};
 pub use record::Stamp;
+pub use resolved::open_resolved;
 pub use sandbox_record::{
     AgentState, AgentVersion, DaemonRecord, ImageAgent, NewestAgent, ProjectState, ProvisionRecord,
     VersionsRecord,

@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 
+use rustix::fs::{FileType, fstat};
 use sandbox_model::ExtraMount;
 use sandbox_network::{BridgeConfig, RunAs, needs_card};
 use sandbox_share::{ShareConfig, SharePart};
@@ -223,7 +224,8 @@ async fn start_mounts(files: &MachineFiles, config: &MachineConfig) -> std::io::
 /// A single file is one name of its folder, so that it may be replaced.
 fn share_part(mount: &ExtraMount) -> std::io::Result<SharePart> {
     let (source, readonly) = (&mount.source, mount.readonly);
-    if fs_err::metadata(source)?.is_dir() {
+    let found = fstat(sandbox_state::open_resolved(source)?)?;
+    if FileType::from_raw_mode(found.st_mode).is_dir() {
         return Ok(SharePart { dir: source.clone(), file: None, readonly });
     }
     match (source.parent(), source.file_name()) {
