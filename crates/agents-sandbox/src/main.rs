@@ -13,6 +13,7 @@ mod limits;
 mod notify;
 mod program;
 mod project;
+mod reach;
 mod report;
 mod secrets;
 mod settings;

@@ -22,6 +22,7 @@ use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
 use crate::limits;
 use crate::project;
+use crate::reach::{self, Asked};
 use crate::secrets;
 use crate::ssh::Ssh;
 
@@ -187,8 +188,11 @@ const MOST_MOUNTS: usize = 16;
 impl Meant {
     /// Those of the settings, and what git needs.
     fn mounts(&self) -> Result<Vec<ExtraMount>, CommandError> {
-        let mut mounts = mounts(&self.settings)?;
-        mounts.extend(project::repository_mount(&self.project, &mounts));
+        let asked = mounts(&self.settings)?;
+        let mut mounts: Vec<ExtraMount> = asked.iter().map(|asked| asked.mount.clone()).collect();
+        let repository = project::repository_mount(&self.project, &mounts);
+        reach::check(&asked, &self.project.root, repository.as_ref())?;
+        mounts.extend(repository);
         // What is mounted in another comes after it.
         mounts.sort_by(|a, b| a.target.cmp(&b.target));
         Ok(mounts)
@@ -197,20 +201,29 @@ impl Meant {
 
 /// The folders and files as they are now: a link in a source is followed once, here. One that is missing only
 /// keeps a sandbox from starting.
-fn mounts(settings: &Settings) -> Result<Vec<ExtraMount>, CommandError> {
+fn mounts(settings: &Settings) -> Result<Vec<Asked>, CommandError> {
     let resolve = |(target, mount): (&String, &Value<Mount>)| {
-        let source = match mount.value.resolve() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => mount.value.source.clone(),
-            other => other.map_err(|error| {
-                let source = mount.value.source.display();
-                CommandError::new(format!("{source}, which is mounted at {target}, cannot be used: {error}"))
-                    .hint(format!(
-                        "it is asked for by {}; a mount is a folder or a file that exists",
-                        mount.origin
-                    ))
-            })?,
+        let Mount { source, readonly } = &mount.value;
+        let (place, links) = match mount.value.resolve() {
+            Ok(found) => (found.place, found.links),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (source.clone(), Vec::new()),
+            Err(error) => {
+                let source = source.display();
+                return Err(CommandError::new(format!(
+                    "{source}, which is mounted at {target}, cannot be used: {error}"
+                ))
+                .hint(format!(
+                    "it is asked for by {}; a mount is a folder or a file that exists",
+                    mount.origin
+                )));
+            }
         };
-        Ok(ExtraMount { target: target.clone(), source, readonly: mount.value.readonly })
+        Ok(Asked {
+            mount: ExtraMount { target: target.clone(), source: place, readonly: *readonly },
+            written: source.clone(),
+            links,
+            origin: mount.origin.to_string(),
+        })
     };
     if settings.mounts.len() > MOST_MOUNTS {
         let count = settings.mounts.len();

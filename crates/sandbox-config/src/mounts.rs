@@ -7,6 +7,7 @@ use sandbox_model::{GUEST_HOME, GUEST_WORKSPACE};
 
 use crate::error::Refusal;
 use crate::fields::{Fields, entries};
+use crate::links::{Followed, follow};
 use crate::origin::Value;
 use crate::read;
 use crate::settings::Source;
@@ -22,10 +23,11 @@ pub struct Mount {
 
 impl Mount {
     /// The folder or file itself, with every link resolved. Fails when it is missing, or is anything else.
-    pub fn resolve(&self) -> io::Result<PathBuf> {
-        let source = self.source.canonicalize()?;
-        if source.is_dir() || source.is_file() {
-            Ok(source)
+    pub fn resolve(&self) -> io::Result<Followed> {
+        let found = follow(&self.source)?;
+        let kind = found.place.symlink_metadata()?;
+        if kind.is_dir() || kind.is_file() {
+            Ok(found)
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a folder nor a file"))
         }

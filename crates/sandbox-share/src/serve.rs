@@ -47,7 +47,7 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     let trees = trees::open(&config)?;
     let dir = trees::open_resolved(&config.dir)?;
     let Inside { mut sandbox, listener, mode } = walls::enter(&config, listener)?;
-    let root = root_dir(&config, &sandbox, mode, dir)?;
+    let root = root_dir(&config, &sandbox, mode, &dir)?;
     walls::drop_capabilities()?;
     log::info!("serving {} as {}:{} in {mode:?} mode", config.dir.display(), acting.uid, acting.gid);
     parent.await_connection(&listener, CONNECT_WITHIN)?;
@@ -65,17 +65,17 @@ fn root_dir(
     config: &ShareConfig,
     sandbox: &Sandbox,
     mode: SandboxMode,
-    dir: OwnedFd,
+    dir: &OwnedFd,
 ) -> Result<String, ShareError> {
     let failed = |source: io::Error| ShareError::Open { dir: config.dir.clone(), source };
     if mode == SandboxMode::None {
-        fchdir(&dir).map_err(|error| failed(error.into()))?;
+        fchdir(dir).map_err(|error| failed(error.into()))?;
         return Ok(".".into());
     }
     // The walls were built around its path.
     let inside = sandbox.get_root_dir();
     let (found, meant) = stat(inside.as_str())
-        .and_then(|found| Ok((found, fstat(&dir)?)))
+        .and_then(|found| Ok((found, fstat(dir)?)))
         .map_err(|error| failed(error.into()))?;
     if (found.st_dev, found.st_ino) != (meant.st_dev, meant.st_ino) {
         return Err(failed(io::Error::other("another folder was put in its place")));

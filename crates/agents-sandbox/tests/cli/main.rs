@@ -17,6 +17,7 @@ mod help;
 mod kept;
 mod kill_points;
 mod lifecycle;
+mod mounts;
 mod network;
 mod notify;
 mod odd_folders;

@@ -175,7 +175,10 @@ fn a_mount_resolves_its_source_when_it_is_used() {
             .replacen("  ", "mounts:\n  ", 1),
     );
     let mounts = lab.load().settings.mounts;
-    assert_eq!(mounts["/m/link"].value.resolve().unwrap(), real.canonicalize().unwrap());
-    assert_eq!(mounts["/m/file"].value.resolve().unwrap(), lab.root().join("file").canonicalize().unwrap());
+    assert_eq!(mounts["/m/link"].value.resolve().unwrap().place, real.canonicalize().unwrap());
+    assert_eq!(
+        mounts["/m/file"].value.resolve().unwrap().place,
+        lab.root().join("file").canonicalize().unwrap()
+    );
     assert!(mounts["/m/gone"].value.resolve().is_err() && mounts["/m/pipe"].value.resolve().is_err());
 }

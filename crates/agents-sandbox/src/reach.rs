@@ -1,0 +1,132 @@
+//! Which folders and files of this computer a sandbox may get, where it can write others already.
+//!
+//! Whoever works in the sandbox can put a link in the place of whatever it can write. A source that leads through
+//! there would be any folder of this computer, at the next start.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_model::ExtraMount;
+
+use crate::error::CommandError;
+
+/// A mount that the settings ask for, resolved.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub mount: ExtraMount,
+    /// The source as it was written.
+    pub written: PathBuf,
+    /// Where the links stand through which the source leads.
+    pub links: Vec<PathBuf>,
+    /// Which file asks for it, for people.
+    pub origin: String,
+}
+
+/// Refuses a source that leads through a link which the sandbox can make, and one that is to be read only where the
+/// sandbox can write the same by another way: its root takes away what lies above.
+///
+/// `root` is the project's folder, `repository` what is mounted for git beside it. All paths are resolved.
+pub fn check(asked: &[Asked], root: &Path, repository: Option<&ExtraMount>) -> Result<(), CommandError> {
+    let settings = asked.iter().map(|asked| &asked.mount).filter(|mount| !mount.readonly);
+    let mut writable = vec![(root, "the project's folder".to_string())];
+    writable.extend(settings.map(|mount| (mount.source.as_path(), format!("mounted at {}", mount.target))));
+    writable.extend(repository.map(|mount| (mount.source.as_path(), "the project's repository".into())));
+    let around = |path: &Path| writable.iter().find(|(folder, _)| path.starts_with(folder));
+    for asked in asked {
+        let (written, target) = (asked.written.display(), &asked.mount.target);
+        for link in &asked.links {
+            let Some((folder, what)) = around(link) else { continue };
+            return Err(CommandError::new(format!(
+                "{written}, which is to be mounted at {target}, leads through the link {}, and whoever works in the \
+                 sandbox can make links there: it is in {}, {what}",
+                link.display(),
+                folder.display()
+            ))
+            .hint("look at where the link leads, then put a folder in its place, or write a path without that link")
+            .hint(format!("it is asked for by {}", asked.origin)));
+        }
+        if asked.mount.readonly
+            && let Some((folder, what)) = around(&asked.mount.source)
+        {
+            let source = asked.mount.source.display();
+            let place = if *folder == asked.mount.source { "is" } else { "is in" };
+            return Err(CommandError::new(format!(
+                "{source} cannot be mounted read-only at {target}: it {place} {}, {what}, which the sandbox can \
+                 write",
+                folder.display()
+            ))
+            .hint("leave `readonly` away, make the other mount read-only too, or mount a copy from elsewhere")
+            .hint(format!("it is asked for by {}", asked.origin)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(target: &str, source: &str, readonly: bool, links: &[&str]) -> Asked {
+        Asked {
+            mount: ExtraMount { target: target.into(), source: source.into(), readonly },
+            written: "/home/me/written".into(),
+            links: links.iter().map(PathBuf::from).collect(),
+            origin: "the test".into(),
+        }
+    }
+
+    fn refusal(asked: &[Asked]) -> Option<String> {
+        let git = ExtraMount { target: "/r/.git".into(), source: "/r/.git".into(), readonly: false };
+        check(asked, Path::new("/home/me/shop"), Some(&git)).err().map(|error| error.message)
+    }
+
+    #[test]
+    fn links_that_the_sandbox_can_make_are_refused_and_the_users_own_are_not() {
+        let wide = asked("/a", "/home/me/x", false, &[]);
+        for (link, word) in [
+            ("/home/me/shop/link", Some("/home/me/shop, the project's folder")),
+            ("/home/me/x/sub", Some("/home/me/x, mounted at /a")),
+            ("/r/.git/hooks", Some("/r/.git, the project's repository")),
+            ("/home/me/shop2", None),
+            ("/home/me/xy/sub", None),
+        ] {
+            let said = refusal(&[wide.clone(), asked("/b", "/home/me/.ssh", false, &["/home/me/l", link])]);
+            match word {
+                None => assert_eq!(said, None, "{link}"),
+                Some(word) => {
+                    let said = said.unwrap_or_default();
+                    assert!(
+                        said.contains(word) && said.contains(link) && said.contains("/b"),
+                        "{link}: {said}"
+                    );
+                }
+            }
+        }
+        // What is only read makes no links, and the order of the mounts is nothing.
+        let read = asked("/a", "/home/me/x", true, &[]);
+        let through = asked("/b", "/home/me/.ssh", true, &["/home/me/x/sub"]);
+        assert_eq!(refusal(&[read, through.clone()]), None);
+        assert!(refusal(&[through, wide]).is_some());
+    }
+
+    #[test]
+    fn what_is_only_read_is_in_nothing_that_is_written() {
+        let wide = asked("/src", "/home/me/src", false, &[]);
+        for (source, word) in [
+            ("/home/me/src/vendor", Some("is in /home/me/src, mounted at /src")),
+            ("/home/me/src", Some("is /home/me/src, mounted at /src")),
+            ("/home/me/shop/docs", Some("is in /home/me/shop, the project's folder")),
+            ("/home/me/shop", Some("is /home/me/shop, the project's folder")),
+            ("/r/.git/hooks", Some("is in /r/.git, the project's repository")),
+            ("/home/me", None),
+            ("/r", None),
+            ("/home/me/src2", None),
+        ] {
+            let said = refusal(&[wide.clone(), asked("/b", source, true, &[])]);
+            assert_eq!(said.is_some(), word.is_some(), "{source}: {said:?}");
+            assert!(word.is_none_or(|word| said.unwrap_or_default().contains(word)), "{source}");
+            assert_eq!(refusal(&[wide.clone(), asked("/b", source, false, &[])]), None, "{source}");
+        }
+        let whole = asked("/src", "/home/me/src", true, &[]);
+        assert_eq!(refusal(&[whole, asked("/b", "/home/me/src/vendor", true, &[])]), None);
+    }
+}
