@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox_lifecycle::Project;
 use sandbox_model::ExtraMount;
 
 use crate::error::CommandError;
@@ -21,20 +22,25 @@ pub struct Asked {
     pub origin: String,
 }
 
-/// Refuses a source that leads through a link which the sandbox can make, and one that is to be read only where the
-/// sandbox can write the same by another way: its root takes away what lies above.
+/// Refuses a source that leads through a link which the sandbox can make, and one that is to be read only where another
+/// mount of the settings lets the sandbox write the same: its root takes away what lies above. In the project itself
+/// that is no contradiction of the settings: see [`writable_anyway`].
 ///
 /// `root` is the project's folder, `repository` what is mounted for git beside it. All paths are resolved.
 pub fn check(asked: &[Asked], root: &Path, repository: Option<&ExtraMount>) -> Result<(), CommandError> {
-    let settings = asked.iter().map(|asked| &asked.mount).filter(|mount| !mount.readonly);
-    let mut writable = vec![(root, "the project's folder".to_string())];
-    writable.extend(settings.map(|mount| (mount.source.as_path(), format!("mounted at {}", mount.target))));
-    writable.extend(repository.map(|mount| (mount.source.as_path(), "the project's repository".into())));
-    let around = |path: &Path| writable.iter().find(|(folder, _)| path.starts_with(folder));
+    let own = [(root, "the project's folder".to_string())];
+    let own = own.into_iter().chain(repository.map(|it| (&*it.source, "the project's repository".into())));
+    let own: Vec<(&Path, String)> = own.collect();
+    let mounts = asked.iter().map(|asked| &asked.mount).filter(|mount| !mount.readonly);
+    let mounts: Vec<(&Path, String)> =
+        mounts.map(|mount| (&*mount.source, format!("mounted at {}", mount.target))).collect();
     for asked in asked {
         let (written, target) = (asked.written.display(), &asked.mount.target);
         for link in &asked.links {
-            let Some((folder, what)) = around(link) else { continue };
+            let Some((folder, what)) = own.iter().chain(&mounts).find(|(folder, _)| link.starts_with(folder))
+            else {
+                continue;
+            };
             return Err(CommandError::new(format!(
                 "{written}, which is to be mounted at {target}, leads through the link {}, and whoever works in the \
                  sandbox can make links there: it is in {}, {what}",
@@ -45,7 +51,8 @@ pub fn check(asked: &[Asked], root: &Path, repository: Option<&ExtraMount>) -> R
             .hint(format!("it is asked for by {}", asked.origin)));
         }
         if asked.mount.readonly
-            && let Some((folder, what)) = around(&asked.mount.source)
+            && let Some((folder, what)) =
+                mounts.iter().find(|(folder, _)| asked.mount.source.starts_with(folder))
         {
             let source = asked.mount.source.display();
             let place = if *folder == asked.mount.source { "is" } else { "is in" };
@@ -59,6 +66,15 @@ pub fn check(asked: &[Asked], root: &Path, repository: Option<&ExtraMount>) -> R
         }
     }
     Ok(())
+}
+
+/// Mounts that are to be read only, of what is in the project: the sandbox writes that at its other place.
+pub fn writable_anyway<'a>(
+    mounts: &'a [ExtraMount],
+    project: &Project,
+) -> impl Iterator<Item = &'a ExtraMount> {
+    let root = project.root.clone();
+    mounts.iter().filter(move |mount| mount.readonly && mount.source.starts_with(&root))
 }
 
 #[cfg(test)]
@@ -114,9 +130,10 @@ mod tests {
         for (source, word) in [
             ("/home/me/src/vendor", Some("is in /home/me/src, mounted at /src")),
             ("/home/me/src", Some("is /home/me/src, mounted at /src")),
-            ("/home/me/shop/docs", Some("is in /home/me/shop, the project's folder")),
-            ("/home/me/shop", Some("is /home/me/shop, the project's folder")),
-            ("/r/.git/hooks", Some("is in /r/.git, the project's repository")),
+            // A mount for all projects may be of this one: it is told, and no reason to refuse.
+            ("/home/me/shop/docs", None),
+            ("/home/me/shop", None),
+            ("/r/.git/hooks", None),
             ("/home/me", None),
             ("/r", None),
             ("/home/me/src2", None),

@@ -206,7 +206,6 @@ fn mounts(settings: &Settings) -> Result<Vec<Asked>, CommandError> {
         let Mount { source, readonly } = &mount.value;
         let (place, links) = match mount.value.resolve() {
             Ok(found) => (found.place, found.links),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (source.clone(), Vec::new()),
             Err(error) => {
                 let source = source.display();
                 return Err(CommandError::new(format!(

@@ -12,18 +12,20 @@ const MOST_LINKS: usize = 40;
 /// A path, followed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
-    /// Absolute and without links.
+    /// Absolute and without links, as far as something is there.
     pub place: PathBuf,
+    /// Something is missing on the way, or does not answer, such as a disk that was unplugged.
+    pub missing: bool,
     /// Where the links stand that led there: absolute paths whose folders are without links.
     pub links: Vec<PathBuf>,
 }
 
-/// Follows an absolute path link by link. Fails when something on the way is missing.
+/// Follows an absolute path link by link.
 ///
 /// What it tells of the links is what it followed itself: asking again would leave time to exchange them.
 pub fn follow(path: &Path) -> Result<Followed> {
     let mut todo = steps(path);
-    let mut found = Followed { place: PathBuf::from("/"), links: Vec::new() };
+    let mut found = Followed { place: PathBuf::from("/"), missing: false, links: Vec::new() };
     while let Some(step) = todo.pop_front() {
         if step == ".." {
             found.place.pop();
@@ -45,10 +47,21 @@ pub fn follow(path: &Path) -> Result<Followed> {
             }
             // It is there, and no link.
             Err(error) if error.kind() == ErrorKind::InvalidInput => found.place = next,
+            Err(error) if is_missing(error.kind()) => {
+                found.missing = true;
+                found.place = next;
+                found.place.extend(todo);
+                return Ok(found);
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+fn is_missing(kind: ErrorKind) -> bool {
+    use ErrorKind::{NotADirectory, NotConnected, NotFound, StaleNetworkFileHandle};
+    matches!(kind, NotFound | NotADirectory | NotConnected | StaleNetworkFileHandle)
 }
 
 fn steps(path: &Path) -> VecDeque<OsString> {
@@ -84,15 +97,20 @@ mod tests {
             ("two/up", &["two", "one", "real/below/up"]),
         ] {
             let found = follow(&dir.join(path)).unwrap();
-            assert_eq!(found.place, dir.join(path).canonicalize().unwrap(), "{path}");
+            assert!(!found.missing && found.place == dir.join(path).canonicalize().unwrap(), "{path}");
             let links: Vec<PathBuf> = links.iter().map(|link| dir.join(link)).collect();
             assert_eq!(found.links, links, "{path}");
         }
         symlink("circle", dir.join("circle")).unwrap();
         assert!(follow(&dir.join("circle")).unwrap_err().to_string().contains("circles"));
-        for path in ["missing", "real/missing/below"] {
-            assert_eq!(follow(&dir.join(path)).unwrap_err().kind(), ErrorKind::NotFound, "{path}");
+        // A link to what is gone for now leads where it led.
+        for (path, place) in [
+            ("missing", "missing"),
+            ("one/missing/below", "real/missing/below"),
+            ("real/file/below", "real/file/below"),
+        ] {
+            let found = follow(&dir.join(path)).unwrap();
+            assert!(found.missing && found.place == dir.join(place), "{path}: {found:?}");
         }
-        assert_eq!(follow(&dir.join("real/file/below")).unwrap_err().kind(), ErrorKind::NotADirectory);
     }
 }

@@ -22,11 +22,12 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The folder or file itself, with every link resolved. Fails when it is missing, or is anything else.
+    /// The folder or file itself, with every link resolved; whether it is missing is part of that. Fails when it is
+    /// anything else.
     pub fn resolve(&self) -> io::Result<Followed> {
         let found = follow(&self.source)?;
-        let kind = found.place.symlink_metadata()?;
-        if kind.is_dir() || kind.is_file() {
+        let fits = |kind: std::fs::Metadata| kind.is_dir() || kind.is_file();
+        if found.missing || fits(found.place.symlink_metadata()?) {
             Ok(found)
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a folder nor a file"))

@@ -17,6 +17,19 @@ mkdir -p -- "$(dirname -- "$2")" && ln -s -- "$1" "$2""#;
 const KEEP_WORKTREES: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
 git config --system gc.worktreePruneExpire never"#;
 
+/// `git worktree prune` heeds no such setting: it looks for the file that a worktree's entry in the repository `$2`
+/// names. An empty one stands for each that is not to be seen in the guest, on the guest's own disk, which is that of
+/// `$3`: in the checkout or a mount, one that is missing is missing on the host too.
+const STAND_IN: &str = r#"for entry in "$2"/worktrees/*/gitdir; do
+  [ -f "$entry" ] && read -r pointer <"$entry" || continue
+  case $pointer in /*/.git) ;; *) continue ;; esac
+  [ -e "$pointer" ] || [ -L "$pointer" ] && continue
+  at=${pointer%/.git} near=$at
+  until [ -e "${near:-/}" ]; do near=${near%/*}; done
+  [ "$(stat -c %d -- "${near:-/}")" = "$(stat -c %d -- "$3")" ] || continue
+  mkdir -p -- "$at" && : >"$pointer"
+done"#;
+
 /// What the host has in its root's home is for the guest's other users too. The first line as above.
 const ENTER_ROOT: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts || exit 0
 chmod o+x /root"#;
@@ -48,7 +61,11 @@ pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Resu
         run(context, up, ExecUser::Root, LINK, &[path, &alias])?;
     }
     if repository.path.join("worktrees").is_dir() {
-        run(context, up, ExecUser::Root, KEEP_WORKTREES, &[GUEST_WORKSPACE])?;
+        let inside = guest_path(project, repository);
+        let script = format!("{KEEP_WORKTREES}\n{STAND_IN}");
+        if let Some(inside) = inside.to_str() {
+            run(context, up, ExecUser::Root, &script, &[GUEST_WORKSPACE, inside, "/"])?;
+        }
     }
     Ok(())
 }
@@ -60,12 +77,17 @@ pub fn rewrite_worktree_pointers(context: &Context<'_>, project: &Project, up: &
     if !repository.path.join("worktrees").is_dir() {
         return Ok(());
     }
-    let inside = match repository.path.strip_prefix(&project.root) {
-        Ok(below) => Path::new(GUEST_WORKSPACE).join(below),
-        Err(_) => repository.path.clone(),
-    };
+    let inside = guest_path(project, repository);
     let Some(inside) = inside.to_str() else { return Ok(()) };
     run(context, up, ExecUser::Dev, REWRITE, &[GUEST_WORKSPACE, root, inside])
+}
+
+/// Where the guest has the repository.
+fn guest_path(project: &Project, repository: &Repository) -> PathBuf {
+    match repository.path.strip_prefix(&project.root) {
+        Ok(below) => Path::new(GUEST_WORKSPACE).join(below),
+        Err(_) => repository.path.clone(),
+    }
 }
 
 /// `None` where there is nothing to do, or the path cannot be said.
@@ -125,6 +147,30 @@ mod tests {
         assert_eq!(alias(&repository("../../a/b/.git")).as_deref(), Some("/a/b/.git"));
         assert_eq!(alias(&repository("./x/../inside/.git")), None);
         assert_eq!(alias(&Repository { relative: None, ..repository("") }), None);
+    }
+
+    #[test]
+    fn a_worktree_that_is_not_seen_is_not_pruned() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        for (stands_in, left) in [(false, false), (true, true)] {
+            let (repository, tree) = (dir.join(format!("repo{left}")), dir.join(format!("a tree/w{left}")));
+            fs_err::create_dir(&repository).unwrap();
+            git(&repository, &["init", "--quiet"]);
+            git(&repository, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+            git(&repository, &["worktree", "add", "--quiet", tree.to_str().unwrap()]);
+            fs_err::rename(&tree, dir.join("on the host alone")).unwrap();
+            if stands_in {
+                let common = repository.join(".git");
+                let ran = Command::new("sh")
+                    .args(["-euc", STAND_IN, "sh", "", common.to_str().unwrap(), dir.to_str().unwrap()])
+                    .status();
+                assert!(ran.unwrap().success());
+            }
+            git(&repository, &["worktree", "prune"]);
+            assert_eq!(repository.join(".git/worktrees").is_dir(), left);
+            fs_err::remove_dir_all(dir.join("on the host alone")).unwrap();
+        }
     }
 
     /// The guest's view is a folder that is renamed to the host's.

@@ -62,13 +62,19 @@ impl QemuRuntime {
             .map_err(from_state)
     }
 
-    /// Creations and removals that were killed, of any sandbox: the lock is held, so none of them is under way.
-    fn sweep(&self) -> Result<()> {
+    /// Creations and removals that were killed, of any sandbox: the lock is held, so none of them is under way. Only
+    /// the one in the place of `wanted` may not stay.
+    fn sweep(&self, wanted: &Path) -> Result<()> {
         for entry in fs::read_dir(self.layout.sandboxes())? {
             let entry = entry?;
             let name = entry.file_name();
             if [".new-", ".gone-"].iter().any(|left| name.as_encoded_bytes().starts_with(left.as_bytes())) {
-                fs::remove_dir_all(entry.path())?;
+                match fs::remove_dir_all(entry.path()) {
+                    Err(error) if entry.path() != wanted => {
+                        tracing::warn!("what a killed program left stays: {error}");
+                    }
+                    other => other?,
+                }
             }
         }
         Ok(())
@@ -171,7 +177,7 @@ impl Runtime for QemuRuntime {
         if files.dir.exists() {
             return Err(RuntimeError::Exists(spec.name.clone()));
         }
-        self.sweep()?;
+        self.sweep(&aside)?;
         make_private_dir(&aside).map_err(from_state)?;
         let new = MachineFiles::new(&aside);
         disk::make_root_disk(&new.root_disk(), spec.root_disk)?;
@@ -251,7 +257,7 @@ impl Runtime for QemuRuntime {
         // Out of the way in one step, so that a crash leaves no half sandbox under its name.
         let aside = self.layout.sandboxes().join(format!(".gone-{name}"));
         let create_lock = self.create_lock("remove")?;
-        self.sweep()?;
+        self.sweep(&aside)?;
         let digest = SandboxRecord::read(&files).ok().flatten().map(|record| record.spec.image_digest);
         fs::rename(&files.dir, &aside)?;
         crash::point("a machine is put aside");

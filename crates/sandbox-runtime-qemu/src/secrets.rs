@@ -56,8 +56,7 @@ pub fn change(
             record.spec = spec;
             record.write(files)
         }
-        Asked::Answer(_, MachineReply::Refused { reason }) => Err(RuntimeError::other(reason)),
-        // A machine of an earlier version does not know the question.
+        // A machine of an earlier version does not know the question, and one without a network card has no bridge.
         Asked::Answer(..) | Asked::Gone => {
             Err(RuntimeError::Unsupported("the secrets of this sandbox change at its next start"))
         }

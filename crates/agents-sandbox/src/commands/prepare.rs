@@ -14,6 +14,7 @@ use crate::doctor::lacking;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::project::repository_unseen;
+use crate::reach;
 use crate::report::plain;
 use crate::settings::{self, Meant};
 use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal, terminal_size};
@@ -110,6 +111,12 @@ pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Resul
              allow` opens more"
         ));
         introduce_repository(app, request);
+        for mount in reach::writable_anyway(&request.settings.mounts, &request.project) {
+            let (source, target) = (mount.source.display(), &mount.target);
+            app.console.warning(&format!(
+                "{source} is read-only at {target}, and in the project's folder, where the sandbox can write it"
+            ));
+        }
     }
     Ok(first)
 }

@@ -48,8 +48,8 @@ pub fn published_port(text: &str) -> Result<String, String> {
 
 /// A worktree that is there: whoever made it chose its name.
 pub fn worktree(text: &str) -> Result<String, String> {
-    let sound = |c: char| !c.is_whitespace() && !c.is_control() && c != '/';
-    if text.starts_with(|c: char| c.is_alphanumeric()) && text.chars().all(sound) {
+    let sound = |c: char| !c.is_control() && c != '/';
+    if !matches!(text, "" | "." | "..") && !text.starts_with('-') && text.chars().all(sound) {
         return Ok(text.into());
     }
     Err(format!("`{text}` is not the name of a worktree, as `worktree list` shows it: such as fix-login"))
@@ -84,8 +84,10 @@ mod tests {
         for text in ["", "0", "65536", "x", "-1", "8080:"] {
             assert!(published_port(text).unwrap_err().contains("8080:80"), "{text}");
         }
-        assert_eq!(worktree("Fix_it.2").as_deref(), Ok("Fix_it.2"));
-        for text in ["", "../x", "a/b", "-f", ".", "a b", "a\n"] {
+        for text in ["Fix_it.2", "_fix it"] {
+            assert_eq!(worktree(text).as_deref(), Ok(text));
+        }
+        for text in ["", "../x", "a/b", "-f", ".", "..", "a\n"] {
             assert!(worktree(text).is_err(), "{text}");
         }
     }

@@ -140,7 +140,6 @@ pub fn prepare(
     }
 }
 
-/// A runtime that knows no proxy reaches nothing where there is no other way out.
 /// What cannot be recorded or mounted is not begun, and nothing is built or ended for it.
 fn check(context: &Context<'_>, request: &UpRequest, files: &SandboxFiles) -> Result<()> {
     check_space(&files.dir, STATE_SPACE)?;
@@ -180,6 +179,7 @@ fn start(
     Ok(())
 }
 
+/// A runtime that knows no proxy reaches nothing where there is no other way out.
 fn tell_proxy(context: &Context<'_>, request: &UpRequest, name: &SandboxName, used: bool) {
     let Some(proxies) = &request.proxies else { return };
     if !used {

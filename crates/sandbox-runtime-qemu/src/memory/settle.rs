@@ -52,6 +52,7 @@ fn settle_by(
         let Some((held, _)) = still(files, id)? else { return Ok(()) };
         // What was written so far is of no use, and takes the room that others wait for.
         super::remove(&files.memory_aside())?;
+        super::remove(&files.memory())?;
         drop(held);
         if !std::mem::replace(&mut told, true) {
             tracing::warn!("saved memory stays in the host's memory until the disk has room: {error}");
@@ -176,7 +177,9 @@ mod tests {
         let mut tries = 0;
         let three = || {
             tries += 1;
+            assert!(!files.memory_aside().exists() && !files.memory().exists(), "the room was given back");
             fs::write(files.memory_aside(), "half")?;
+            fs::write(files.memory(), "whole, and the record has no room")?;
             if tries < 3 { Err(full()) } else { Ok(()) }
         };
         settle_by(&files, "one", three, || true).unwrap();
@@ -189,7 +192,7 @@ mod tests {
             Err(full())
         };
         settle_by(&files, "one", woken, || true).unwrap();
-        assert!(!files.memory_aside().exists() || SavedMemory::read(&files).unwrap().is_none());
+        assert!(files.memory_aside().exists(), "whoever woke it clears up, and nobody else");
 
         let (_dir, files) = place_of("three");
         assert!(settle_by(&files, "three", || Err(full()), || false).is_err(), "told to end");
