@@ -171,7 +171,8 @@ fn become_worktree(environment: &TestEnvironment, repository: &Path) {
 #[test]
 fn a_worktree_whose_repository_is_elsewhere_gets_it_and_its_user_can_make_it_read_only() {
     let environment = TestEnvironment::new();
-    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    // Below /tmp there is nothing of the host in a guest.
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
     become_worktree(&environment, elsewhere.path());
     let repository = elsewhere.path().canonicalize().unwrap().join(".git").display().to_string();
     let mounts = || environment.json(&["sandbox", "inspect"])["spec"]["mounts"].clone();

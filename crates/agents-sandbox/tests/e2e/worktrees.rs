@@ -87,7 +87,8 @@ fn elsewhere(world: &World, commit: &str) {
     // One that is made there works here, and what only the host sees survives the guest's tidying.
     inside(
         "git worktree add --quiet trees/inner && \
-         touch -d '1 year ago' \"$(git rev-parse --git-common-dir)\"/worktrees/guest/* && git gc --quiet",
+         touch -d '1 year ago' \"$(git rev-parse --git-common-dir)\"/worktrees/guest/* && \
+         git gc --quiet && git worktree prune",
     );
     let inner = format!("{tree}/trees/inner");
     world.git(&inner, &["commit", "--quiet", "--allow-empty", "-m", "host"]);
