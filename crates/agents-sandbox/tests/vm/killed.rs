@@ -47,6 +47,11 @@ impl House {
         };
         let settings = house.project().join(".agents-sandbox");
         fs::create_dir_all(settings.join("pi")).map_err(told)?;
+        // Else the checkout would be whatever the tests themselves are in.
+        let made = Command::new("git").args(["init", "--quiet"]).current_dir(house.project()).status();
+        if !made.map_err(told)?.success() {
+            return Err("`git init` failed".into());
+        }
         // An agent that is there without being installed.
         let agent = house.scratch.path().join("pi");
         fs::write(&agent, "#!/bin/sh\necho \"at work: $*\"\n").map_err(told)?;
