@@ -13,7 +13,7 @@ use sandbox_runtime::{
     SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, crash, make_private_dir};
-use sandbox_wire::{MachineReply, MachineRequest};
+use sandbox_wire::{MachineReply, MachineRequest, MachineState};
 
 use crate::client::{self, Asked};
 use crate::error::from_state;
@@ -379,7 +379,7 @@ impl Runtime for QemuRuntime {
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>> {
         let (files, _) = self.existing(name)?;
         match client::ask(&files, &MachineRequest::State)? {
-            Asked::Answer(_, MachineReply::State(state)) => Ok(Some(state.boot_id)),
+            Asked::Answer(_, MachineReply::State(state)) if !is_ending(&state) => Ok(Some(state.boot_id)),
             _ => Ok(None),
         }
     }
@@ -387,7 +387,9 @@ impl Runtime for QemuRuntime {
     fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
         let (files, _) = self.existing(name)?;
         match client::ask(&files, &MachineRequest::State)? {
-            Asked::Answer(_, MachineReply::State(state)) => Ok(state.guest_boot.or(Some(state.boot_id))),
+            Asked::Answer(_, MachineReply::State(state)) if !is_ending(&state) => {
+                Ok(state.guest_boot.or(Some(state.boot_id)))
+            }
             _ => Ok(None),
         }
     }
@@ -417,4 +419,9 @@ impl Runtime for QemuRuntime {
         let (files, _) = self.existing(name)?;
         record::usage(&files)?.ok_or_else(|| RuntimeError::NoSuchSandbox(name.clone()))
     }
+}
+
+/// A boot that is about to be over is nobody's to build on.
+fn is_ending(state: &MachineState) -> bool {
+    state.status == "draining"
 }

@@ -312,11 +312,11 @@ pub trait Runtime: Send + Sync {
     /// Counts as a client until dropped, so that the runtime's own idle stop does not fire.
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>>;
 
-    /// Another word for every start, of a sandbox that sleeps too; `None` at rest.
+    /// Another word for every start, of a sandbox that sleeps too; `None` at rest, and on the way there.
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>>;
 
     /// Another word for every boot of the guest, and the same again when it has slept: what was done once a boot
-    /// is still done. `None` at rest.
+    /// is still done. `None` like the other.
     fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
         self.boot_id(name)
     }
