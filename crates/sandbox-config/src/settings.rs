@@ -121,7 +121,7 @@ settings! {
     cpus: u8 = 0; "cpus", read::cpus, true, Some("--cpus");
     /// The guest's memory.
     memory: ByteSize = ByteSize::gib(4); "memory", read::size, true, Some("--memory");
-    /// The root disk's size; empty is the runtime's own.
+    /// The root disk's size; empty is 4G.
     disk_size: Option<ByteSize> = None; "disk-size", read::optional_size, true, Some("--disk-size");
     /// The size of `/tmp`.
     tmp_size: ByteSize = ByteSize::gib(2); "tmp-size", read::size, true, Some("--tmp-size");

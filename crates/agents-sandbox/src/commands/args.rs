@@ -124,7 +124,7 @@ pub struct ResourceArgs {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct NetworkArgs {
-    /// What the sandbox may reach; replaces the network settings of all files [default: none]
+    /// What the sandbox may reach; replaces profile, lists, provider and resolvers of all files [default: none]
     #[arg(long, value_name = "PROFILE", value_parser = profile_parser(), help_heading = "Network")]
     pub network: Option<NetworkProfile>,
 

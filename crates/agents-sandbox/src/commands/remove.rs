@@ -1,12 +1,14 @@
-//! `sandbox remove`: delete a sandbox by name.
+//! `sandbox remove`: delete the project's sandbox, or another by its name.
 
 use clap::Args;
 use sandbox_lifecycle::LifecycleError;
 use sandbox_model::SandboxName;
 
 use super::CommandResult;
+use super::args::AgentArg;
 use crate::app::App;
 use crate::exit::Exit;
+use crate::settings;
 
 /// Remove a sandbox; its record and its home volume stay, and the next run makes it again
 #[derive(Debug, Clone, Args)]
@@ -14,14 +16,11 @@ use crate::exit::Exit;
     visible_alias = "rm",
     after_help = "\
 Examples:
-  agents-sandbox sandbox remove my-repo-4chyvv5c1qh507-opencode
-  agents-sandbox sandbox remove --force NAME      stop it first if it runs"
+  agents-sandbox sandbox remove              the project's
+  agents-sandbox sandbox remove --force      stop it first if it runs
+  agents-sandbox sandbox remove my-repo-4chyvv5c1qh507-opencode"
 )]
 pub struct RemoveArgs {
-    /// Its name, as `agents-sandbox list` shows it
-    #[arg(value_name = "NAME")]
-    pub name: SandboxName,
-
     /// Stop it first if it is running
     #[arg(long, short = 'f')]
     pub force: bool,
@@ -29,23 +28,34 @@ pub struct RemoveArgs {
     /// Say what would be done, and do nothing
     #[arg(long, short = 'n')]
     pub dry_run: bool,
+
+    #[command(flatten)]
+    pub agent: AgentArg,
+
+    /// Another sandbox than the project's, as `agents-sandbox list` names it
+    #[arg(value_name = "NAME", conflicts_with = "agent")]
+    pub name: Option<SandboxName>,
 }
 
 pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
     let context = app.context()?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => sandbox_lifecycle::sandbox_name(&context, &settings::target(app, &args.agent)?)?,
+    };
     if args.dry_run {
-        let info = context.runtime.inspect(&args.name)?;
-        let info = info.ok_or_else(|| LifecycleError::NoSuchSandbox(args.name.clone()))?;
+        let info = context.runtime.inspect(&name)?;
+        let info = info.ok_or_else(|| LifecycleError::NoSuchSandbox(name.clone()))?;
         let deed = match (info.status.is_at_rest(), args.force) {
             (true, _) => "remove",
             (false, true) => "stop and remove",
-            (false, false) => return Err(LifecycleError::Running(args.name.clone()).into()),
+            (false, false) => return Err(LifecycleError::Running(name.clone()).into()),
         };
-        app.console.info(&format!("would {deed} {}; its home volume stays", args.name));
+        app.console.info(&format!("would {deed} {name}; its home volume stays"));
         return Ok(Exit::SUCCESS);
     }
-    let removed = sandbox_lifecycle::remove(&context, &args.name, args.force)?;
+    let removed = sandbox_lifecycle::remove(&context, &name, args.force)?;
     let stopped = if removed.was_running { "stopped and removed" } else { "removed" };
-    app.console.info(&format!("{} is {stopped}; its home volume stays", args.name));
+    app.console.info(&format!("{name} is {stopped}; its home volume stays"));
     Ok(Exit::SUCCESS)
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +15,10 @@ use crate::error::CommandError;
 
 /// A public key is a line.
 const LIMIT: u64 = 16 << 10;
+/// For all that git says of its configuration.
+const ANSWER_LIMIT: u64 = 1 << 20;
+/// git answers within milliseconds; a home on a network needs longer.
+const PATIENCE: Duration = Duration::from_secs(10);
 const KEYS: [&str; 4] = ["gpg.format", "user.signingkey", "commit.gpgsign", "tag.gpgsign"];
 
 /// The key that signs, and what git signs unasked.
@@ -49,7 +55,7 @@ impl Signing {
 
 /// Reads the user's own settings, never those of the repository, which the sandbox writes.
 pub fn signing(root: &Path) -> Result<Signing, CommandError> {
-    let found = of_the_user(&listed(root)?);
+    let found = of_the_user(&listed(root, PATIENCE)?);
     let is = |key: &str| {
         found.get(key).is_some_and(|value| matches!(value.as_str(), "" | "true" | "yes" | "on" | "1"))
     };
@@ -73,21 +79,55 @@ pub fn signing(root: &Path) -> Result<Signing, CommandError> {
     Ok(Signing { public, key, commits: is("commit.gpgsign"), tags: is("tag.gpgsign") })
 }
 
-/// What git says of every layer, in its own order. It runs nothing for it.
-fn listed(root: &Path) -> Result<Vec<u8>, CommandError> {
+/// What git says of every layer, in its own order. It runs nothing for it, but it follows the includes of the
+/// repository's file, which the sandbox writes: one of them can be a pipe that nobody fills.
+fn listed(root: &Path, patience: Duration) -> Result<Vec<u8>, CommandError> {
     let mut command = Command::new("git");
-    command.arg("-C").arg(root).args(["config", "--null", "--show-scope", "--list"]).stdin(Stdio::null());
+    command.arg("-C").arg(root).args(["config", "--null", "--show-scope", "--list"]);
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
         command.env_remove(name);
     }
-    let output = command
-        .output()
-        .map_err(|error| CommandError::new(format!("git cannot be asked how it signs: {error}")))?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    said(&mut command, patience)
+        .map_err(|problem| CommandError::new("git cannot be asked how it signs").excerpt(&problem))
+}
+
+/// All that a command prints, if it ends well in time.
+fn said(command: &mut Command, patience: Duration) -> Result<Vec<u8>, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(text)?;
+    let reading = [child.stdout.take().map(heard), child.stderr.take().map(heard)];
+    let mut outcome = Ok([Vec::new(), Vec::new()]);
+    let end = Instant::now() + patience;
+    for (place, pipe) in reading.into_iter().flatten().enumerate() {
+        match (pipe.recv_timeout(end.saturating_duration_since(Instant::now())), &mut outcome) {
+            (Ok(Ok(bytes)), _) if bytes.len() as u64 > ANSWER_LIMIT => {
+                outcome = Err(format!("it says more than {} MiB", ANSWER_LIMIT >> 20));
+            }
+            (Ok(Ok(bytes)), Ok(pipes)) => pipes[place] = bytes,
+            (Ok(Ok(_)), Err(_)) => {}
+            (Ok(Err(error)), _) => outcome = Err(error.to_string()),
+            (Err(_), _) => outcome = Err(format!("it does not answer within {} s", patience.as_secs())),
+        }
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    Err(CommandError::new("git cannot be asked how it signs").excerpt(&said))
+    if outcome.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(text)?;
+    let [printed, complained] = outcome?;
+    if status.success() { Ok(printed) } else { Err(String::from_utf8_lossy(&complained).trim().to_string()) }
+}
+
+/// What arrives on a pipe until its end, at most one byte more than is taken.
+fn heard(pipe: impl Read + Send + 'static) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.take(ANSWER_LIMIT + 1).read_to_end(&mut bytes);
+        // Nobody waits any more where it took too long.
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    receiver
 }
 
 /// The last value of each key in the user's own and the machine's layer.
@@ -165,6 +205,29 @@ mod tests {
         let found: Vec<_> = of_the_user(listed).into_iter().collect();
         let expected = [("commit.gpgsign", ""), ("gpg.format", "ssh"), ("user.signingkey", "~/a.pub")];
         assert_eq!(found, expected.map(|(key, value)| (key, value.to_string())));
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_or_says_too_much_is_given_up() {
+        let ask = |line: &str| said(Command::new("sh").args(["-c", line]), Duration::from_secs(1));
+        assert_eq!(ask("echo yes; echo no >&2").as_deref(), Ok(&b"yes\n"[..]));
+        assert_eq!(ask("echo no >&2; exit 3"), Err("no".into()));
+        assert_eq!(ask("exec sleep 60"), Err("it does not answer within 1 s".into()));
+        assert_eq!(ask("exec yes"), Err("it says more than 1 MiB".into()));
+    }
+
+    #[test]
+    fn a_repository_that_includes_a_pipe_stops_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |words: &[&str]| {
+            let mut command = Command::new("git");
+            assert!(command.arg("-C").arg(dir.path()).args(words).status().unwrap().success());
+        };
+        git(&["init", "--quiet"]);
+        git(&["config", "include.path", "../pipe"]);
+        assert!(listed(dir.path(), PATIENCE).is_ok());
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
+        assert!(listed(dir.path(), Duration::from_secs(1)).is_err());
     }
 
     #[test]

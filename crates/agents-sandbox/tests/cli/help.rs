@@ -165,9 +165,9 @@ fn the_first_page() {
           --workspace-quota <SIZE>  What the sandbox may add to the checkout [default: 16G]
 
     Network:
-          --network <PROFILE>            What the sandbox may reach; replaces the network settings of
-                                         all files [default: none] [possible values: none, private,
-                                         host, public]
+          --network <PROFILE>            What the sandbox may reach; replaces profile, lists, provider
+                                         and resolvers of all files [default: none] [possible values:
+                                         none, private, host, public]
           --dns <LIST>                   Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with
                                          commas, or repeated
       -p, --publish <[BIND:]HOST:GUEST>  Let a port of this machine lead to one of the sandbox; loopback
@@ -205,7 +205,7 @@ fn the_tree_shows_everything_on_aligned_lines() {
     ├── --disk-size <SIZE>                         What the sandbox may write outside home, workspace and /tmp [default: 4G]
     ├── --tmp-size <SIZE>                          Size of /tmp, which is memory [default: 2G]
     ├── --workspace-quota <SIZE>                   What the sandbox may add to the checkout [default: 16G]
-    ├── --network <PROFILE>                        What the sandbox may reach; replaces the network settings of all files [default: none]
+    ├── --network <PROFILE>                        What the sandbox may reach; replaces profile, lists, provider and resolvers of all files [default: none]
     ├── --dns <LIST>                               Resolvers to ask, as ADDRESS or ADDRESS:PORT; several with commas, or repeated
     ├── -p, --publish <[BIND:]HOST:GUEST>          Let a port of this machine lead to one of the sandbox; loopback unless BIND says otherwise. Repeatable
     ├── --ssh-agent                                Let programs in the sandbox use the keys of your ssh-agent

@@ -137,7 +137,7 @@ fn the_life_of_a_sandbox() {
     let environment = TestEnvironment::new();
     assert_snapshot!(environment.run(&["list"]), @"there are no sandboxes");
     assert_eq!(environment.run(&["list", "--format", "json"]).success(), "[]\n");
-    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"there is no sandbox project-HASH-opencode");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"there is no sandbox `project-HASH-opencode");
     environment.run(&["exec", "true"]);
     let table = environment.run(&["list"]).success();
     assert_snapshot!(without_hash(&table[..table.rfind("running").unwrap() + 7]), @"
@@ -182,7 +182,11 @@ fn removal_stops_first_only_by_force() {
     let told = environment.run(&["sandbox", "remove", "-n", "-f", &name]);
     assert!(told.stderr.starts_with("would stop and remove "), "{told}");
     assert_eq!(environment.sandbox(), name);
-    let removed = environment.run(&["sandbox", "remove", "--force", &name]);
+    // Without a name it is the sandbox of the folder one stands in.
+    assert_eq!(environment.run(&["sandbox", "remove"]).code, Some(1), "it runs");
+    let other = environment.run(&["sandbox", "remove", "--force", "--agent", "pi"]);
+    assert!(other.stderr.contains("there is no sandbox `project-"), "{other}");
+    let removed = environment.run(&["sandbox", "remove", "--force"]);
     assert_snapshot!(without_hash(&removed.to_string()), @"project-HASH-opencode is stopped and removed; its home volume stays");
     // The home stays for the next run.
     let volumes = std::fs::read_dir(environment.path("home/data/agents-sandbox/volumes")).unwrap();

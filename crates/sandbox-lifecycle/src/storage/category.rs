@@ -77,6 +77,10 @@ fn of_data(inside: &Path, log: bool) -> (Category, String) {
             own(if log { Category::Logs } else { Category::PrivateDisks }, 2)
         }
         (Some("qemu"), Some("boot")) => own(Category::Kernels, 2),
+        // Their root disks lie beside our records of them.
+        (Some("msb"), Some("records")) if part(inside, 2) == Some("sandboxes") => {
+            own(if log { Category::Logs } else { Category::PrivateDisks }, 3)
+        }
         (Some("msb"), Some(kind @ ("cache" | "images" | "layers" | "fsmeta" | "vmdk"))) => {
             (Category::BaseImages, format!("msb/{kind}"))
         }
@@ -107,6 +111,7 @@ mod tests {
         for (path, category, name) in [
             ("/d/agents-sandbox/volumes/p-pi-1.ext4", Category::HomeVolumes, "p-pi-1"),
             ("/d/agents-sandbox/volumes/.new-p-pi.Xy/home.ext4", Category::HomeVolumes, ".new-p-pi.Xy"),
+            ("/d/agents-sandbox/msb/records/sandboxes/p-pi/root.img", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/qemu/images/ab12/rootfs.erofs", Category::BaseImages, "ab12"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/root.ext4", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log", Category::Logs, "p-pi"),
