@@ -9,14 +9,13 @@ use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, Proxies, Resources, SandboxName, SandboxSpec, SecretValues, Status,
 };
 use sandbox_runtime::{
-    Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, StopOutcome, check_secrets,
+    BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
+    RuntimeError, SandboxInfo, SandboxList, StopOutcome, check_secrets,
 };
 use sandbox_state::{Layout, Lock, LockMode, Stamp, make_private_dir, write_record};
 
 use crate::call::{ASK, Msb, WORK};
 use crate::error::from_state;
-use crate::export::export_dir;
 use crate::files::{Files, SandboxPaths};
 use crate::images::Images;
 use crate::link::GuestLink;
@@ -24,6 +23,7 @@ use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
 use crate::{boot, command, disk, environment, guest_program, install, machine};
+use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl MsbRuntime {
     }
 
     fn images(&self) -> Images<'_> {
-        Images { files: &self.files }
+        Images::new(&self.files)
     }
 
     fn paths(&self, name: &SandboxName) -> SandboxPaths {
@@ -252,6 +252,10 @@ impl Runtime for MsbRuntime {
 
     fn list_images(&self) -> Result<Vec<ImageInfo>> {
         self.images().list()
+    }
+
+    fn broken_images(&self) -> Result<Vec<BrokenImage>> {
+        self.images().broken()
     }
 
     fn remove_image(&self, reference: &ImageRef) -> Result<()> {

@@ -12,9 +12,8 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_model::{Digest, ImageRef, SandboxName};
+use sandbox_model::{Digest, SandboxName};
 use sandbox_state::MsbFiles;
-use sha2::{Digest as _, Sha256};
 
 #[derive(Debug, Clone)]
 pub struct Files {
@@ -40,23 +39,6 @@ impl Files {
 
     pub fn create_lock(&self) -> PathBuf {
         self.records().join("create.lock")
-    }
-
-    pub fn images_lock(&self) -> PathBuf {
-        self.records().join("images.lock")
-    }
-
-    pub fn references(&self) -> PathBuf {
-        self.records().join("references")
-    }
-
-    /// References hold slashes and colons; the record inside tells the name.
-    pub fn reference(&self, reference: &ImageRef) -> PathBuf {
-        self.references().join(hex::encode(Sha256::digest(reference.as_str())) + ".json")
-    }
-
-    pub fn content(&self, digest: &Digest) -> PathBuf {
-        self.records().join("contents").join(format!("{}.json", digest.hex()))
     }
 
     /// Shared with every sandbox, so that a newer program finds its own guest program in an old one.

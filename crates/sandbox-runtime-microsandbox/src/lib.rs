@@ -19,7 +19,6 @@ mod disk;
 mod driver;
 mod environment;
 mod error;
-mod export;
 mod files;
 mod first_boot;
 mod guest_program;

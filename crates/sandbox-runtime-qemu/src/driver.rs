@@ -9,8 +9,8 @@ use sandbox_model::{
     SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
-    Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, Slept, StopOutcome,
+    BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
+    RuntimeError, SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, crash, make_private_dir};
 use sandbox_wire::{MachineReply, MachineRequest, MachineState};
@@ -18,7 +18,7 @@ use sandbox_wire::{MachineReply, MachineRequest, MachineState};
 use crate::client::{self, Asked};
 use crate::error::from_state;
 use crate::files::MachineFiles;
-use crate::images::{self, ImageStore};
+use crate::images::ImageStore;
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
 use crate::{boot, disk, memory, secrets, version};
@@ -158,12 +158,16 @@ impl Runtime for QemuRuntime {
         self.images.list()
     }
 
+    fn broken_images(&self) -> Result<Vec<BrokenImage>> {
+        self.images.broken()
+    }
+
     fn remove_image(&self, reference: &ImageRef) -> Result<()> {
         self.images.remove(reference, self.used_images()?.as_deref())
     }
 
     fn export_image_dir(&self, digest: &Digest, guest_path: &str, to: &Path) -> Result<()> {
-        images::export_dir(&self.images.rootfs(digest)?, guest_path, to)
+        sandbox_image_store::export_dir(&[self.images.rootfs(digest)?], guest_path, to)
     }
 
     fn create(&self, spec: &SandboxSpec) -> Result<()> {

@@ -55,6 +55,14 @@ pub struct Capabilities {
 /// Receives a step's progress: bytes done, and the total where it is known.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
+/// A reference that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenImage {
+    /// The record that is damaged; the name is in it. A build of that name, or its removal, mends it.
+    pub reference_file: PathBuf,
+    pub problem: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageInfo {
     pub reference: ImageRef,
@@ -180,7 +188,13 @@ pub trait Runtime: Send + Sync {
 
     fn inspect_image(&self, reference: &ImageRef) -> Result<Option<ImageInfo>>;
 
+    /// Those that can be read; [`Runtime::broken_images`] has the others.
     fn list_images(&self) -> Result<Vec<ImageInfo>>;
+
+    /// References whose record cannot be read. While there is one, no content counts as unused.
+    fn broken_images(&self) -> Result<Vec<BrokenImage>> {
+        Ok(Vec::new())
+    }
 
     /// Forgets a reference; the content goes when no reference and no sandbox uses it. Harmless to repeat.
     fn remove_image(&self, reference: &ImageRef) -> Result<()>;

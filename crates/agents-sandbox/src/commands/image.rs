@@ -65,7 +65,8 @@ struct Entry<'a> {
 }
 
 fn list(app: &App, args: &ImageListArgs) -> CommandResult {
-    let mut images = app.context()?.runtime.list_images()?;
+    let context = app.context()?;
+    let mut images = context.runtime.list_images()?;
     images.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.reference.cmp(&b.reference)));
     if args.format.is_some() {
         let entries: Vec<Entry<'_>> = images.iter().map(entry).collect();
@@ -84,6 +85,13 @@ fn list(app: &App, args: &ImageListArgs) -> CommandResult {
             table.row(cells.map(|text| (text, Tone::Plain)));
         }
         app.out.line(&table.render())?;
+    }
+    for broken in context.runtime.broken_images()? {
+        app.console.warning(&format!(
+            "one image is not listed: {}; removing that file or building the image anew mends it, and until then \
+             no image is removed from the disk",
+            broken.problem
+        ));
     }
     Ok(Exit::SUCCESS)
 }

@@ -19,8 +19,8 @@ use sandbox_model::{
     SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
-    Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime, RuntimeError,
-    SandboxInfo, SandboxList, Slept, StopOutcome,
+    BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
+    RuntimeError, SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 
 /// Gives the place of the chosen one. Asked once, and only when something is to be made or started.
@@ -164,6 +164,14 @@ impl Runtime for Routed {
             }
         }
         Ok(images)
+    }
+
+    fn broken_images(&self) -> Result<Vec<BrokenImage>> {
+        let mut broken = Vec::new();
+        for driver in &self.drivers {
+            broken.extend(driver.broken_images()?);
+        }
+        Ok(broken)
     }
 
     fn remove_image(&self, reference: &ImageRef) -> Result<()> {

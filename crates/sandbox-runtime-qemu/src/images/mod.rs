@@ -7,10 +7,8 @@
 //! ```
 
 mod archive;
-mod export;
 mod plain;
 mod rootfs;
 mod store;
 
-pub use export::export_dir;
 pub use store::ImageStore;

@@ -1,4 +1,4 @@
-//! One directory of an image, copied out to the host, from the EROFS layers that `msb` made.
+//! One directory of an image, copied out to the host, from its EROFS layers.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

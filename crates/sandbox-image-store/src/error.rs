@@ -1,0 +1,13 @@
+use sandbox_runtime::RuntimeError;
+use sandbox_state::StateError;
+
+/// What a driver says of a record that cannot be read or written.
+pub fn from_state(error: StateError) -> RuntimeError {
+    match error {
+        StateError::Io(error) => RuntimeError::Io(error),
+        StateError::Malformed { path, problem } | StateError::Unsafe { path, problem } => {
+            RuntimeError::BadRecord { path, problem }
+        }
+        other => RuntimeError::Other { context: other.to_string(), source: None },
+    }
+}
