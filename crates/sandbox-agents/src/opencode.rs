@@ -32,6 +32,9 @@ pub static PROFILE: Profile = Profile {
         "api.openai.com:443",
         "generativelanguage.googleapis.com:443",
         "openrouter.ai:443",
+        // A login with a ChatGPT subscription, and its models.
+        "auth.openai.com:443",
+        "chatgpt.com:443",
     ],
     config: ConfigFiles {
         host_dir: "opencode",

@@ -20,6 +20,10 @@ pub static PROFILE: Profile = Profile {
         "api.openai.com:443",
         "generativelanguage.googleapis.com:443",
         "openrouter.ai:443",
+        // Logins with a subscription: Claude's token, ChatGPT's token and its models.
+        "platform.claude.com:443",
+        "auth.openai.com:443",
+        "chatgpt.com:443",
     ],
     config: ConfigFiles {
         host_dir: "pi",

@@ -18,8 +18,8 @@ pub struct Profile {
     pub offline_env: &'static [(&'static str, &'static str)],
     /// Environment where the machine is emulated in software.
     pub emulation_env: &'static [(&'static str, &'static str)],
-    /// Where it reaches the model providers that it knows without configuration: destinations for the
-    /// network policy.
+    /// Where it reaches the model providers that it knows without configuration, and gets the token of a login
+    /// with a subscription: destinations for the network policy.
     pub provider: &'static [&'static str],
     pub config: ConfigFiles,
     /// What the user has for this agent on the host.

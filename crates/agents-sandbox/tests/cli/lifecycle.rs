@@ -324,7 +324,7 @@ fn a_dry_run_makes_nothing() {
     checkout $ROOT/project
     agent opencode "fix it" -y
     machine 2 CPUs, 1G memory
-    network none, and opencode.ai:443, api.anthropic.com:443, api.openai.com:443, generativelanguage.googleapis.com:443, openrouter.ai:443
+    network none, and opencode.ai:443, api.anthropic.com:443, api.openai.com:443, generativelanguage.googleapis.com:443, openrouter.ai:443, auth.openai.com:443, chatgpt.com:443
     image would be built
     home would be made
     status would be made

@@ -90,6 +90,17 @@ fn the_agents_provider_is_open_until_someone_says_otherwise() {
     };
     assert!(provider(&["--agent", "claude-code"]).contains("none, and api.anthropic.com:443"));
     assert!(provider(&[]).contains("opencode.ai:443"));
+    // Whoever has a subscription gets its token there, and talks to its models.
+    let chatgpt = "auth.openai.com:443, chatgpt.com:443";
+    for (agent, hosts) in [
+        ("opencode", chatgpt),
+        ("opencode2", chatgpt),
+        ("pi", &format!("platform.claude.com:443, {chatgpt}")),
+        ("claude-code", "claude.ai:443, console.anthropic.com:443, platform.claude.com:443"),
+    ] {
+        let open = provider(&["--agent", agent]);
+        assert!(open.contains(hosts), "{agent}: {open}");
+    }
     assert_eq!(provider(&["--network", "none"]).split_whitespace().collect::<Vec<_>>(), ["network", "none"]);
     let shown = environment.run(&["config", "show"]).success();
     let row = shown.lines().find(|line| line.starts_with("network.provider")).unwrap();
