@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use gix::bstr::BString;
 use gix::config::file::Metadata;
@@ -16,7 +17,7 @@ pub struct GitDir {
     pub common: PathBuf,
     /// `core.bare`; where it is not set, git's own guess from the directory's name.
     pub bare: bool,
-    /// `core.worktree`, resolved; only submodules have it in practice.
+    /// `core.worktree`, as far as no link is on the way; only submodules have it in practice.
     pub work_tree: Option<PathBuf>,
     /// The first URL of the remote `origin`, as it is written.
     pub origin: Option<BString>,
@@ -53,8 +54,9 @@ impl GitDir {
         let common = common_dir(&path)?;
         let config = read_config(&common.join("config"))?;
         let work_tree = config.raw_value("core.worktree").ok().and_then(|tree| {
-            let tree = gix::path::from_bstring(tree).ok()?;
-            fs_err::canonicalize(common.join(tree)).ok()
+            let tree = without_dots(&common.join(gix::path::from_bstring(tree).ok()?));
+            // As git writes it: a link on the way may be of whoever works in the checkout.
+            fs_err::canonicalize(&tree).ok().filter(|real| *real == tree)
         });
         let bare = match config.boolean("core.bare") {
             Ok(Some(bare)) => bare,
@@ -74,15 +76,30 @@ impl GitDir {
         if own || self.path.parent() != Some(&self.common.join("worktrees")) {
             return false;
         }
-        let Ok(Some(_)) = read::file(&self.path.join("gitdir")) else { return false };
-        let Some(Ok(back)) = from_plain_file(&self.path.join("gitdir")) else { return false };
-        let resolved = |path: &Path| fs_err::canonicalize(path).ok();
-        resolved(&self.path.join(back)).is_some_and(|back| Some(back) == resolved(dot_git))
+        let Ok(Some(bytes)) = read::file(&self.path.join("gitdir")) else { return false };
+        let back = self.path.join(OsStr::from_bytes(bytes.trim_ascii_end()));
+        // Compared as it is written, as git writes it: without links. To resolve what stands in the worktree would
+        // follow its links, and with them it could be any other worktree of this repository.
+        without_dots(&back) == dot_git
+            && std::fs::symlink_metadata(dot_git).is_ok_and(|found| found.is_file())
     }
 
     pub fn is_linked(&self) -> bool {
         self.path != self.common
     }
+}
+
+/// `path` with `.` and `..` taken out by name alone, as they are written.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = clean.pop(),
+            other => clean.push(other),
+        }
+    }
+    clean
 }
 
 /// git's own test: `HEAD`, `objects` and `refs`, the latter two possibly in the shared directory.

@@ -101,6 +101,61 @@ fn another_checkouts_git_directory_does_not_lend_its_name() {
     stays_alone(&discover(&project).unwrap(), &project);
 }
 
+/// A link in the place of `.git` to that of another repository's worktree: everything that is read is genuine then.
+#[test]
+fn a_link_to_the_pointer_of_another_repositorys_worktree_does_not_lend_that_repository() {
+    let lab = Lab::new();
+    let (project, other) = (lab.repository("project"), lab.repository("other"));
+    lab.git(&other, &["worktree", "add", "-q", "../tree"]);
+    lab.git(&other, &["worktree", "add", "-q", "inside"]);
+    fs::rename(project.join(".git"), project.join("aside")).unwrap();
+    for pointer in [lab.path("tree/.git"), other.join("inside/.git")] {
+        symlink(&pointer, project.join(".git")).unwrap();
+        stays_alone(&discover(&project).unwrap(), &project);
+        fs::remove_file(project.join(".git")).unwrap();
+    }
+    // The worktree itself has it.
+    let tree = discover(&lab.path("tree")).unwrap();
+    assert_eq!(tree.outside.unwrap().common, other.join(".git"));
+    assert_eq!(discover(&other.join("inside")).unwrap().root, other);
+}
+
+/// Another repository knows a worktree in the project. In its place stands a link to the project's own pointer.
+#[test]
+fn a_worktree_in_the_project_is_not_exchanged_for_the_project() {
+    let lab = Lab::new();
+    let (project, other) = (lab.repository("project"), lab.repository("other"));
+    lab.git(&other, &["worktree", "add", "-q", "../project/w"]);
+    let tree = project.join("w");
+    let seen = discover(&tree).unwrap();
+    assert_eq!((seen.root, seen.outside.unwrap().common), (tree.clone(), other.join(".git")));
+
+    fs::rename(project.join(".git"), project.join("aside")).unwrap();
+    fs::rename(tree.join(".git"), project.join(".git")).unwrap();
+    symlink("../.git", tree.join(".git")).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+    fs::rename(&tree, project.join("was w")).unwrap();
+    symlink(".", &tree).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
+/// The same with a submodule, whose repository says by `core.worktree` where its checkout is.
+#[test]
+fn a_submodule_in_the_project_is_not_exchanged_for_the_project() {
+    let lab = Lab::new();
+    let (project, other, part) =
+        (lab.folder("other/project"), lab.repository("other"), lab.repository("part"));
+    lab.git(&other, &["submodule", "--quiet", "add", part.to_str().unwrap(), "project/sub"]);
+    lab.git(&project.join("sub"), &["remote", "remove", "origin"]);
+    let module = other.join(".git/modules/project/sub");
+    assert_eq!(discover(&project.join("sub")).unwrap().outside.unwrap().common, module);
+
+    fs::rename(project.join("sub"), project.join("was sub")).unwrap();
+    symlink(".", project.join("sub")).unwrap();
+    fs::write(project.join(".git"), format!("gitdir: {}\n", module.display())).unwrap();
+    stays_alone(&discover(&project).unwrap(), &project);
+}
+
 #[test]
 fn included_files_are_not_read() {
     let lab = Lab::new();
