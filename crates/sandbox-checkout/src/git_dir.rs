@@ -52,6 +52,10 @@ impl GitDir {
     fn open(path: &Path) -> Result<Self, CheckoutError> {
         let path = read::resolve(path)?;
         let common = common_dir(&path)?;
+        // It was looked at before, and may be another by now: whoever works in the checkout can be at it.
+        if common != path && !is_shared_by_worktrees(&common) {
+            return Err(CheckoutError::PointsNowhere { path: path.join("commondir"), target: common });
+        }
         let config = read_config(&common.join("config"))?;
         let work_tree = config.raw_value("core.worktree").ok().and_then(|tree| {
             let tree = without_dots(&common.join(gix::path::from_bstring(tree).ok()?));
@@ -115,6 +119,11 @@ fn is_repository(path: &Path) -> Result<bool, CheckoutError> {
         }
         Err(error) => Err(error),
     }
+}
+
+fn is_shared_by_worktrees(common: &Path) -> bool {
+    let is_folder = |name| common.join(name).is_dir();
+    is_folder("objects") && is_folder("refs") && std::fs::symlink_metadata(common.join("HEAD")).is_ok()
 }
 
 fn common_dir(path: &Path) -> Result<PathBuf, CheckoutError> {

@@ -157,6 +157,22 @@ fn a_submodule_in_the_project_is_not_exchanged_for_the_project() {
 }
 
 #[test]
+fn a_shared_directory_is_a_repository_itself() {
+    let lab = Lab::new();
+    let project = lab.repository("project");
+    lab.git(&project, &["worktree", "add", "-q", "../tree"]);
+    let tree = lab.path("tree");
+    assert_eq!(discover(&tree).unwrap().common_dir, Some(project.join(".git")));
+    for name in ["HEAD", "objects", "refs"] {
+        let (from, to) = (project.join(".git").join(name), project.join(".git/aside"));
+        fs::rename(&from, &to).unwrap();
+        assert!(discover(&tree).is_err(), "without {name}");
+        fs::rename(&to, &from).unwrap();
+    }
+    assert_eq!(discover(&tree).unwrap().common_dir, Some(project.join(".git")));
+}
+
+#[test]
 fn included_files_are_not_read() {
     let lab = Lab::new();
     let root = lab.repository("project");
@@ -173,6 +189,7 @@ fn a_checkout_that_is_its_own_private_directory_gets_nothing_above_it() {
     for name in ["objects", "refs", "worktrees/tree"] {
         lab.folder(name);
     }
+    fs::write(lab.path("HEAD"), "ref: refs/heads/main\n").unwrap();
     let tree = lab.path("worktrees/tree");
     private_dir(&tree, Path::new("../.."), &tree.join(".git"));
     fs::write(tree.join(".git"), format!("gitdir: {}\n", tree.display())).unwrap();
