@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::provider::Provider;
+use crate::placeholder::{API_KEY, BEARER, Header, Login};
 use crate::screen::Screen;
 use crate::world::World;
 use crate::{FIRST_PATIENCE, PATIENCE};
@@ -19,13 +19,25 @@ struct Agent {
     prompt: &'static str,
     /// Where it keeps a login, in the home.
     folder: &'static str,
+    /// The variable that it takes its key from.
+    variable: &'static str,
+    /// How it says it.
+    header: Header,
     /// Makes the fake provider the agent's only one.
     configure: fn(&World, &str),
 }
 
 #[test]
 fn pi_changes_a_file() {
-    Agent { name: "pi", prompt: "fake-1", folder: ".pi/agent", configure: configure_pi }.works();
+    Agent {
+        name: "pi",
+        prompt: "fake-1",
+        folder: ".pi/agent",
+        variable: "PROVIDER_KEY",
+        header: BEARER,
+        configure: configure_pi,
+    }
+    .works();
 }
 
 #[test]
@@ -34,6 +46,8 @@ fn claude_code_changes_a_file() {
         name: "claude-code",
         prompt: "shift+tab to cycle",
         folder: ".claude",
+        variable: "ANTHROPIC_API_KEY",
+        header: API_KEY,
         configure: configure_claude,
     }
     .works();
@@ -41,7 +55,7 @@ fn claude_code_changes_a_file() {
 
 fn configure_pi(world: &World, url: &str) {
     let models = json!({ "providers": { "fake": {
-        "baseUrl": format!("{url}/v1"), "api": "openai-completions", "apiKey": "dummy",
+        "baseUrl": format!("{url}/v1"), "api": "openai-completions", "apiKey": "$PROVIDER_KEY",
         "models": [{ "id": "fake-1", "name": "Fake 1", "reasoning": false, "input": ["text"],
             "contextWindow": 100_000, "maxTokens": 4096,
             "cost": { "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0 } }],
@@ -50,15 +64,17 @@ fn configure_pi(world: &World, url: &str) {
     world.write(".agents-sandbox/pi/settings.json", r#"{"defaultProvider":"fake","defaultModel":"fake-1"}"#);
 }
 
-/// A login and a trusted folder are what a person has once; here a mapping of `home` brings them.
+/// That its key may be used (it keeps the end of it, here of the placeholder) and that the folder is trusted, a person
+/// says once; here a mapping of `home` does.
 fn configure_claude(world: &World, url: &str) {
     let settings = json!({
-        "env": { "ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_MODEL": "fake-1" },
+        "env": { "ANTHROPIC_BASE_URL": url, "ANTHROPIC_MODEL": "fake-1" },
         "permissions": { "allow": ["Bash"] },
     });
     world.write(".agents-sandbox/claude/settings.json", &settings.to_string());
     let known = json!({
         "hasCompletedOnboarding": true,
+        "customApiKeyResponses": { "approved": ["SB_ANTHROPIC_API_KEY"], "rejected": [] },
         "projects": { "/workspace": { "hasTrustDialogAccepted": true } },
     });
     world.write(".agents-sandbox/known.json", &known.to_string());
@@ -67,10 +83,9 @@ fn configure_claude(world: &World, url: &str) {
 
 impl Agent {
     fn works(&self) {
-        let provider = Provider::start();
-        let world = World::new(self.name);
-        world.open_port(provider.port);
-        (self.configure)(&world, &format!("http://host.agents-sandbox.internal:{}", provider.port));
+        let mut world = World::new(self.name);
+        let login = Login::new(&mut world, self.variable);
+        (self.configure)(&world, &login.url());
         let built = Instant::now();
         world.succeeds(&["build", "--agent", self.name], FIRST_PATIENCE);
         let built = built.elapsed();
@@ -84,6 +99,7 @@ impl Agent {
         let made = format!("{}.txt", self.name);
         assert_eq!(world.read(&made), format!("made by {}\n", self.name));
         assert_eq!(world.owner(&made), world.owner("."), "the guest's file belongs to the checkout's owner");
+        login.has_worked(&world, self.name, self.header);
         screen.close();
 
         // The sandbox still runs: its keeper waits ten seconds for another client.
@@ -93,6 +109,7 @@ impl Agent {
         note_prompt(self.name, built, cold, warm.elapsed());
         screen.close();
         if self.name == "pi" {
+            is_refused_without_the_placeholder(&world, &login);
             self.keeps_a_login(&world);
         }
         world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
@@ -115,6 +132,14 @@ impl Agent {
             "token\n600\n"
         );
     }
+}
+
+/// The same agent at the same provider, with another word in the place of the placeholder.
+fn is_refused_without_the_placeholder(world: &World, login: &Login) {
+    let script = "PROVIDER_KEY=another pi -p hello 2>&1; true";
+    let said = world.succeeds(&["exec", "--agent", "pi", "--", "bash", "-lc", script], PATIENCE);
+    assert!(said.contains("401"), "{said}");
+    assert_eq!(login.provider.keys().last().unwrap()["authorization"], "Bearer another");
 }
 
 /// Seconds to the first usable prompt, where `scripts/test` finds them.

@@ -9,8 +9,14 @@
 mod agents;
 mod docker;
 mod ordinary;
+#[path = "../../../sandbox-network/tests/bridge/world.rs"]
+#[allow(dead_code, reason = "the bridge's own cases use its servers")]
+mod outside;
+mod placeholder;
 mod provider;
 mod registry;
+#[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
+mod resolver;
 mod screen;
 mod sessions;
 mod signing;
@@ -21,7 +27,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use ordinary::Person;
-use provider::Provider;
+use placeholder::{BEARER, Login};
 use screen::Screen;
 use world::World;
 
@@ -32,9 +38,10 @@ const FIRST_PATIENCE: Duration = Duration::from_mins(20);
 
 #[test]
 fn opencode_answers_asks_and_holds_its_sandbox() {
-    let provider = Provider::start();
-    let world = World::new("terminal");
-    world.use_provider(provider.port);
+    let mut world = World::new("terminal");
+    let login = Login::new(&mut world, "PROVIDER_KEY");
+    let provider = &login.provider;
+    world.configure_opencode(&login.url(), "{env:PROVIDER_KEY}");
     let built = Instant::now();
     world.succeeds(&["build"], FIRST_PATIENCE);
     let built = built.elapsed();
@@ -51,6 +58,7 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     screen.wait_for("an answer after the tool", PATIENCE, |text| text.contains("(after tool)"));
     assert_eq!(world.read("made.txt"), "made inside\n");
     assert_eq!(world.owner("made.txt"), world.owner("."), "the guest's file belongs to the checkout's owner");
+    login.has_worked(&world, "opencode", BEARER);
 
     let answers = provider.count("text");
     screen.say("please ASK");

@@ -11,6 +11,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_agents-sandbox");
 /// A project of one test, and a home that the tests share for its image layers.
 pub struct World {
     pub home: PathBuf,
+    /// Variables of every program that is called.
+    pub environment: Vec<(&'static str, PathBuf)>,
     project: PathBuf,
     _scratch: tempfile::TempDir,
 }
@@ -23,7 +25,7 @@ impl World {
         let scratch = tempfile::tempdir_in(&place).unwrap();
         let project = scratch.path().join(format!("{name}-project"));
         fs::create_dir(&project).unwrap();
-        let world = Self { home, project, _scratch: scratch };
+        let world = Self { home, environment: Vec::new(), project, _scratch: scratch };
         let status =
             Command::new("git").args(["init", "--quiet"]).current_dir(&world.project).status().unwrap();
         assert!(status.success());
@@ -46,6 +48,11 @@ impl World {
     /// Opens the provider's port to the sandbox, and tells opencode about it.
     pub fn use_provider(&self, port: u16) {
         self.open_port(port);
+        self.configure_opencode(&format!("http://host.agents-sandbox.internal:{port}"), "dummy");
+    }
+
+    /// Makes the fake provider opencode's only one.
+    pub fn configure_opencode(&self, url: &str, key: &str) {
         let opencode = serde_json::json!({
             "autoupdate": false,
             "share": "disabled",
@@ -55,7 +62,7 @@ impl World {
             "provider": { "fake": {
                 "npm": "@ai-sdk/openai-compatible",
                 "name": "Fake",
-                "options": { "baseURL": format!("http://host.agents-sandbox.internal:{port}/v1"), "apiKey": "dummy" },
+                "options": { "baseURL": format!("{url}/v1"), "apiKey": key },
                 "models": { "fake-1": {
                     "name": "Fake 1", "tool_call": true, "limit": { "context": 100_000, "output": 4096 },
                 } },
@@ -106,6 +113,7 @@ impl World {
         command.env("AGENTS_SANDBOX_UPGRADE_AGENTS", "off");
         // The project's own settings open the fake provider's port, and the test says yes to that.
         command.env("AGENTS_SANDBOX_YES", "true");
+        command.envs(self.environment.iter().cloned());
         command
     }
 
