@@ -42,6 +42,11 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let login = Login::new(&mut world, "PROVIDER_KEY");
     let provider = &login.provider;
     world.configure_opencode(&login.url(), "{env:PROVIDER_KEY}");
+    world.write(
+        ".agents-sandbox/opencode/opencode-ask.json",
+        r#"{"permission":{"bash":{"*":"allow","touch *":"ask"}}}"#,
+    );
+    world.add_settings("auto-stop-max-session-retries: 1\n");
     let built = Instant::now();
     world.succeeds(&["build"], FIRST_PATIENCE);
     let built = built.elapsed();
@@ -64,8 +69,21 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     screen.say("please ASK");
     screen.wait_for("the question", PATIENCE, |text| text.contains("Which colour?"));
     assert_eq!(provider.count("text"), answers, "the model waits for the user");
+    let screen = leave_and_come_back(&world, screen, ": 1 session waits for the user");
+    screen.wait_for("the question again", PATIENCE, |text| text.contains("Which colour?"));
     screen.press("Enter");
     screen.wait_for("an answer after the question", PATIENCE, |_| provider.count("text") > answers);
+
+    let answers = provider.count("text");
+    let permission = |text: &str| text.contains("Permission required");
+    screen.say("TOOL:touch asked.txt");
+    screen.wait_for("the question for permission", PATIENCE, permission);
+    let screen = leave_and_come_back(&world, screen, ": 1 session waits for the user");
+    screen.wait_for("the question for permission again", PATIENCE, permission);
+    assert!(!world.has("asked.txt"));
+    screen.press("Enter");
+    screen.wait_for("an answer after what was permitted", PATIENCE, |_| provider.count("text") > answers);
+    assert!(world.has("asked.txt"));
 
     screen.say("now HANG");
     screen.wait_for("half an answer", PATIENCE, |text| text.contains("working on it"));
@@ -82,9 +100,28 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let screen = Screen::open(&world, &["run"]);
     screen.wait_for("opencode's input again", PATIENCE, prompt);
     agents::note_prompt("opencode", built, cold, warm.elapsed());
-    screen.close();
+
+    // The provider fails, and is to be tried again much later than the sandbox stops.
+    screen.say("now FAIL:60");
     provider.release();
-    world.wait_for("the stop after the last session", PATIENCE, |list| list["status"] == "stopped");
+    screen.wait_for("a failure", PATIENCE, |_| provider.count("fail") > 0);
+    screen.close();
+    world.wait_for("the stop in spite of a retry", PATIENCE, |list| list["status"] == "stopped");
+    let log = world.keeper_log();
+    assert!(log.contains("stopping: 1 session retries in vain"), "{log}");
+}
+
+/// Closes the window, waits until the keeper says that the sandbox stops soon and why its session does not hold it,
+/// and opens another window.
+fn leave_and_come_back(world: &World, screen: Screen, why: &str) -> Screen {
+    let said = || {
+        let log = world.keeper_log();
+        log.lines().filter(|line| line.contains(" stops in ") && line.ends_with(why)).count()
+    };
+    let before = said();
+    screen.close();
+    world.wait_for(why, PATIENCE, |_| said() > before);
+    Screen::open(world, &["run"])
 }
 
 #[test]

@@ -86,6 +86,17 @@ impl World {
         fs::read_to_string(self.project.join(path)).unwrap()
     }
 
+    pub fn has(&self, path: &str) -> bool {
+        self.project.join(path).exists()
+    }
+
+    /// The log of the keeper of opencode's sandbox.
+    pub fn keeper_log(&self) -> String {
+        let known = self.succeeds(&["sandbox", "inspect"], Duration::from_mins(1));
+        let known: Value = serde_json::from_str(&known).unwrap();
+        fs::read_to_string(known["logs"]["keeper"].as_str().unwrap()).unwrap()
+    }
+
     /// git in the project's folder, or in one below it.
     pub fn git(&self, folder: &str, words: &[&str]) -> String {
         let mut command = self.command("git");
