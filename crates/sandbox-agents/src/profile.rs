@@ -86,7 +86,7 @@ pub struct Install {
 pub struct ConfigFiles {
     /// The folder in the user's and the project's configuration, and the only one.
     pub host_dir: &'static str,
-    /// Names that begin so and contain `.json` are snippets of one document; all others are copied.
+    /// Names that begin so and end like JSON are snippets of one document; all others are copied.
     pub snippet_prefix: &'static str,
     /// The guest folder that the copies go to, relative to the home.
     pub guest_dir: &'static str,
@@ -97,13 +97,15 @@ pub struct ConfigFiles {
 }
 
 impl ConfigFiles {
-    /// Whether a file of that name (directly in the host folder) is part of the merged document.
+    /// Whether the file at `path`, relative to the host folder, is part of the merged document.
     ///
-    /// The rule is the prefix and `.json`, `.jsonc` or `.json5`; so `opencode.json` itself is a snippet
-    /// and `permission.json5` is a file like any other.
-    pub fn is_snippet(&self, name: &str) -> bool {
-        name.starts_with(self.snippet_prefix)
-            && [".json", ".jsonc", ".json5"].iter().any(|extension| name.ends_with(extension))
+    /// The rule is the prefix and `.json`, `.jsonc` or `.json5`, directly in the folder; so `opencode.json`
+    /// itself is a snippet, and `permission.json5` is a file like any other. So is everything in a folder below
+    /// it, whatever that is called: `settings.d/` is read by another program, or by none.
+    pub fn is_snippet(&self, path: &str) -> bool {
+        !path.contains('/')
+            && path.starts_with(self.snippet_prefix)
+            && [".json", ".jsonc", ".json5"].iter().any(|extension| path.ends_with(extension))
     }
 }
 
@@ -225,13 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_told_by_prefix_and_extension() {
+    fn snippets_are_told_by_place_prefix_and_extension() {
         let config = &profile(AgentName::Opencode).config;
         for name in ["opencode.json", "opencode-mcp.jsonc", "opencode.local.json5"] {
             assert!(config.is_snippet(name), "{name}");
         }
         for name in ["permission.json5", "opencode.yaml", "opencode.json.bak", "AGENTS.md", "tui.json"] {
             assert!(!config.is_snippet(name), "{name}");
+        }
+        for agent in AgentName::ALL {
+            let config = &profile(agent).config;
+            let prefix = config.snippet_prefix;
+            assert!(config.is_snippet(&format!("{prefix}.json")), "{agent}");
+            for below in ["d/x.json", ".d/x.json", "-tools/data.jsonc", "/x.json5"] {
+                assert!(!config.is_snippet(&format!("{prefix}{below}")), "{agent} {below}");
+            }
+            assert!(!config.is_snippet(&format!("sub/{prefix}.json")), "{agent}");
         }
     }
 }

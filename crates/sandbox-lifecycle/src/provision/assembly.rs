@@ -187,8 +187,8 @@ impl Assembly {
     fn take_folder(&mut self, config: &ConfigFiles, layer: Layer, tree: Tree) -> Result<()> {
         self.warn(tree.skipped);
         for file in tree.files {
-            let name = file.path.to_str().unwrap_or_default();
-            if config.is_snippet(name) {
+            let path = file.path.to_str().unwrap_or_default();
+            if config.is_snippet(path) {
                 let snippet = parse(&file)?;
                 match &mut self.document {
                     Some(document) => merge(document, snippet),
@@ -196,8 +196,8 @@ impl Assembly {
                 }
                 let target = config.merged.to_string();
                 self.items.push(Item { layer, source: file.source, target, fate: Fate::Merged });
-            } else if config.family.contains(&name) {
-                let target = format!("{}/{name}", config.guest_dir);
+            } else if config.family.contains(&path) {
+                let target = format!("{}/{path}", config.guest_dir);
                 self.warnings.push(format!(
                     "{} would hide what the snippets make: only {}*.json, .jsonc and .json5 are merged",
                     file.source.display(),

@@ -105,6 +105,31 @@ fn snippets_become_one_document_and_the_rest_is_copied() {
 }
 
 #[test]
+fn only_files_directly_in_the_folder_are_snippets() {
+    for (agent, folder, snippet, below, guest) in [
+        (AgentName::ClaudeCode, "claude", "settings.json", "settings.d/x.json", ".claude"),
+        (AgentName::Pi, "pi", "settings.json", "settings/settings.json", ".pi/agent"),
+        (AgentName::Opencode, "opencode", "opencode.json", "opencode-tools/data.json", ".config/opencode"),
+    ] {
+        let place = Place::new();
+        // A list, and then no JSON at all: as a snippet either would be refused.
+        for (layer, text) in [(USER, "[1]"), (PROJECT, "not json")] {
+            place.write(&format!("{layer}/{folder}/{below}"), text);
+        }
+        place.write(&format!("{USER}/{folder}/{snippet}"), r#"{"model":"x"}"#);
+        let files = place.files(agent);
+        let target = format!("{guest}/{below}");
+        assert_eq!(files.get(&target).map(String::as_str), Some("not json"), "{agent}: {files:?}");
+        assert_eq!(files.len(), 2, "{agent}: {files:?}");
+        let assembly = place.assemble(agent).unwrap();
+        assert_eq!(assembly.document, Some(serde_json::json!({ "model": "x" })), "{agent}");
+        let fates: Vec<&Fate> = assembly.items.iter().map(|item| &item.fate).collect();
+        let replaced = Fate::Replaced { by: place.path(&format!("{PROJECT}/{folder}/{below}")) };
+        assert_eq!(fates, [&replaced, &Fate::Merged, &Fate::Copied], "{agent}");
+    }
+}
+
+#[test]
 fn a_snippet_that_is_none_is_named() {
     for text in ["{", "[]", "\u{1}"] {
         let place = Place::new();
