@@ -6,6 +6,8 @@ use sandbox_model::{AgentName, ImageRef, SandboxName, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
 
+use crate::worktree::Held;
+
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
 
 /// Facts about what went wrong. The program adds hints.
@@ -60,9 +62,10 @@ pub enum LifecycleError {
     Worktree { name: String, problem: String },
     #[error("there is no worktree `{0}`")]
     NoSuchWorktree(String),
-    /// `changes` is 0 where git cannot say.
-    #[error("the worktree `{name}` has changes that are not committed ({changes} files)")]
-    WorktreeChanged { name: String, changes: usize },
+    #[error("the worktree `{name}` has {held}")]
+    WorktreeHolds { name: String, held: Held },
+    #[error("git cannot say what only the worktree `{name}` has: {problem}")]
+    WorktreeUnknown { name: String, problem: String },
     #[error("the server of {agent} cannot be asked: {problem}")]
     Server { agent: AgentName, problem: String },
     #[error("{agent} has no server in the sandbox")]

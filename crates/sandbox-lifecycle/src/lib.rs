@@ -95,6 +95,6 @@ pub use versions::{
     AgentVersions, agent_versions, ask_newest, newest, newest_is_due, offer_newer, wanted_version,
 };
 pub use worktree::{
-    InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree,
+    Held, InvalidWorktree, Opened, WorktreeWish, drop_worktree, list_worktrees, open_worktree,
     worktrees_of_checkout,
 };

@@ -36,19 +36,21 @@ pub struct ListArgs {
 }
 
 /// Remove a worktree and its branch
+///
+/// One with changes that are not committed, or with commits that no other branch, remote or tag has, stays.
 #[derive(Debug, Clone, Args)]
 #[command(
     visible_alias = "rm",
     after_help = "\
 Examples:
   agents-sandbox worktree remove fix-login
-  agents-sandbox worktree remove --force fix-login   also what is not committed there"
+  agents-sandbox worktree remove --force fix-login   also what is nowhere else"
 )]
 pub struct RemoveArgs {
     #[command(flatten)]
     pub agent: AgentArg,
 
-    /// Also one with changes that are not committed
+    /// Also one with changes or commits that would be lost
     #[arg(long, short = 'f')]
     pub force: bool,
 

@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use sandbox_checkout::CheckoutError;
 use sandbox_config::ConfigError;
 use sandbox_image::ImageError;
-use sandbox_lifecycle::LifecycleError;
 use sandbox_lifecycle::volumes::VolumeError;
+use sandbox_lifecycle::{Held, LifecycleError};
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
@@ -76,9 +76,13 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Worktree { .. } | LifecycleError::NoSuchWorktree(_) => {
                 new.hint("`agents-sandbox worktree list` shows those there are")
             }
-            LifecycleError::WorktreeChanged { name, .. } => {
-                new.hint(format!("`agents-sandbox worktree remove --force {name}` removes it all the same"))
+            LifecycleError::WorktreeHolds { name, held } => {
+                let new = if held.commits > 0 { new.hint(keeps(&held)) } else { new };
+                new.hint(format!("`agents-sandbox worktree remove --force {name}` removes it with all that"))
             }
+            LifecycleError::WorktreeUnknown { name, .. } => new.hint(format!(
+                "`agents-sandbox worktree remove --force {name}` removes it, whatever is in it"
+            )),
             LifecycleError::Server { .. } => {
                 new.hint("`agents-sandbox stop` and another run start it afresh")
             }
@@ -86,6 +90,20 @@ impl From<LifecycleError> for CommandError {
                 new.hint("opencode and opencode2 have one: `agents-sandbox run --agent opencode`")
             }
         }
+    }
+}
+
+/// How commits outlive their worktree. A sandbox names its branches: one that a shell would read otherwise is in no
+/// command.
+fn keeps(held: &Held) -> String {
+    let plain = |branch: &&String| {
+        !branch.starts_with('-') && branch.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
+    };
+    match held.branch.as_ref().filter(plain) {
+        Some(branch) => format!(
+            "`git merge {branch}` takes the commits over into what is checked out here; `git push REMOTE {branch}` keeps them as well"
+        ),
+        None => format!("`git branch NAME {}` gives the commits a branch that stays", held.head),
     }
 }
 

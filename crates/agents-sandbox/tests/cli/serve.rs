@@ -22,6 +22,12 @@ fn with_agent() -> TestEnvironment {
 /// The stand-in on the guest's PATH, under the name of this agent.
 pub fn stand_in(agent: &str) -> TestEnvironment {
     let environment = TestEnvironment::new();
+    add_stand_in(&environment, agent);
+    environment
+}
+
+/// Likewise, in a project that is made.
+pub fn add_stand_in(environment: &TestEnvironment, agent: &str) {
     let home = environment.run(&["exec", "--agent", agent, "--", "sh", "-c", "echo $HOME"]);
     let home = String::from_utf8(home.raw_stdout).unwrap();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-agent/opencode2");
@@ -34,7 +40,6 @@ pub fn stand_in(agent: &str) -> TestEnvironment {
         environment.path("sessions.json").display()
     );
     std::fs::write(Path::new(home.trim()).join(".bash_profile"), profile).unwrap();
-    environment
 }
 
 struct Served {

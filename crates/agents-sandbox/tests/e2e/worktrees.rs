@@ -59,13 +59,18 @@ fn worktrees_work_on_both_sides_and_leave_the_checkout_alone() {
     );
     assert_eq!(world.git(".", &["status", "--porcelain"]), "", "the checkout is as it was");
 
-    let mut kept = world.command(World::program());
-    kept.args(["worktree", "remove", "fix-it"]).stdin(Stdio::null()).stderr(Stdio::piped());
-    let kept = kept.output().unwrap();
-    let said = String::from_utf8_lossy(&kept.stderr).into_owned();
-    assert!(!kept.status.success() && said.contains("changes that are not committed (1 files)"), "{said}");
+    stays(&world, "changes that are not committed (1 file)");
+    inside(&format!("cd {folder} && git add --all && {commit}"));
+    stays(&world, "1 commit that only its branch `opencode/fix-it` has");
     world.succeeds(&["worktree", "remove", "--force", "fix-it"], PATIENCE);
     assert_eq!(world.git(".", &["branch", "--list", "opencode/*"]), "");
+}
+
+/// `fix-it` is not removed, because it has this.
+fn stays(world: &World, held: &str) {
+    let output = world.spawn(&["worktree", "remove", "fix-it"]).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains(held), "{said}");
 }
 
 /// A worktree in another folder than its repository has a sandbox of its own, and the repository is in it.

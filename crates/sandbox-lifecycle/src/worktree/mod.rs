@@ -1,5 +1,6 @@
 //! Git worktrees inside the sandbox, made by the agent's server, so that a session leaves the checkout alone.
 
+mod held;
 mod wish;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use sandbox_state::{DaemonRecord, read_record};
 
 use crate::{Context, Daemon, LifecycleError, Result, Target, Up, sandbox_name};
 
+pub use held::Held;
 pub use wish::{InvalidWorktree, WorktreeWish};
 
 /// Making one checks its files out only after the answer, but a large repository takes its time before.
@@ -93,8 +95,8 @@ pub fn worktrees_of_checkout(folders: impl IntoIterator<Item = PathBuf>) -> Vec<
     inside.map(|folder| Worktree::new(folder.to_string_lossy().into_owned())).collect()
 }
 
-/// Removes a worktree and its branch. Without `force` one with changes that are not committed stays, and is
-/// an error.
+/// Removes a worktree and its branch. Without `force` one that has what nothing else has stays, and is an
+/// error.
 pub fn drop_worktree(
     context: &Context<'_>,
     up: &Up,
@@ -109,10 +111,10 @@ pub fn drop_worktree(
         return Err(LifecycleError::NoSuchWorktree(name.into()));
     };
     if !force {
-        let status = run(context, up, r#"git -C "$1" status --porcelain"#, &[&worktree.directory])?;
-        if !status.status.success() || !status.stdout.is_empty() {
-            let changes = status.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
-            return Err(LifecycleError::WorktreeChanged { name: name.into(), changes });
+        match held::held(context, up, &worktree.directory, name)? {
+            Ok(held) if held.is_nothing() => {}
+            Ok(held) => return Err(LifecycleError::WorktreeHolds { name: name.into(), held }),
+            Err(problem) => return Err(LifecycleError::WorktreeUnknown { name: name.into(), problem }),
         }
     }
     remove_worktree(&server, GUEST_WORKSPACE, &worktree.directory)
@@ -133,13 +135,17 @@ fn resolve(context: &Context<'_>, up: &Up, base: &str) -> Result<String, String>
     let found = run(context, up, RESOLVE, &[GUEST_WORKSPACE, base]).map_err(|error| error.to_string())?;
     let hash = String::from_utf8_lossy(&found.stdout).trim().to_string();
     // It becomes part of a command line that the server runs.
-    let whole = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if found.status.success() && whole {
+    if found.status.success() && is_hash(&hash) {
         return Ok(hash);
     }
     let said = String::from_utf8_lossy(&found.stderr).trim().to_string();
     let why = if said.is_empty() { String::new() } else { format!(": {said}") };
     Err(format!("`{base}` is no commit of this repository{why}"))
+}
+
+/// A whole one.
+fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn run(context: &Context<'_>, up: &Up, script: &str, words: &[&str]) -> Result<Collected> {
