@@ -12,6 +12,9 @@ use sandbox_config::SecretSource;
 /// Longer than any credential; the engine has to hold it for each connection.
 const LIMIT: u64 = 64 << 10;
 
+/// There is nothing at all.
+const EMPTY: &str = "it is empty";
+
 /// The value, or why it cannot be read, as the end of a sentence. Never with a part of the value.
 pub fn value(source: &SecretSource) -> Result<String, String> {
     match source {
@@ -58,15 +61,17 @@ fn printed(command: &mut Command) -> Result<String, String> {
         .spawn()
         .map_err(|error| error.to_string())?;
     let value = child.stdout.take().map_or_else(|| Ok(String::new()), take);
-    if value.is_err() {
+    let useless = value.as_ref().is_err_and(|problem| problem != EMPTY);
+    if useless {
         // It may have more to say than anybody takes.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| error.to_string())?;
-    let value = value?;
-    if !status.success() {
+    // One that failed mostly printed nothing, and how it ended says more than that.
+    if !useless && !status.success() {
         return Err(format!("it ended with {status}"));
     }
+    let value = value?;
     if value.is_empty() { Err("it printed nothing".into()) } else { Ok(value) }
 }
 
@@ -75,7 +80,7 @@ fn take(from: impl Read) -> Result<String, String> {
     let mut text = String::new();
     let read = from.take(LIMIT + 1).read_to_string(&mut text);
     match read.map_err(|error: io::Error| error.to_string())? as u64 {
-        0 => Err("it is empty".into()),
+        0 => Err(EMPTY.into()),
         length if length > LIMIT => Err("it is longer than 64 KiB".into()),
         _ => {
             text.truncate(text.trim_end_matches(['\n', '\r']).len());
@@ -110,7 +115,9 @@ mod tests {
         assert_eq!(command("pwd").as_deref(), Ok("/"), "not where a sandbox writes");
         let failed = command("echo half-of-it; exit 3").unwrap_err();
         assert!(failed.contains('3') && !failed.contains("half"), "{failed}");
-        assert_eq!(command("true"), Err("it is empty".into()));
+        let silent = command("exit 3").unwrap_err();
+        assert!(silent.contains("exit status: 3"), "{silent}");
+        assert_eq!(command("true"), Err(EMPTY.into()));
         assert_eq!(command("yes"), Err("it is longer than 64 KiB".into()), "and does not wait for it");
         assert_eq!(value(&SecretSource::Env("NO_SUCH_VARIABLE_HERE".into())), Err("it is not set".into()));
     }

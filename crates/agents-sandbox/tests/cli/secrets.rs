@@ -1,11 +1,12 @@
 //! Secrets: what the guest has in their place, what is said about them, and what is not.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use insta::assert_snapshot;
 use rustix::fs::{SeekFrom, seek};
 
-use crate::environment::TestEnvironment;
+use crate::environment::{Ran, TestEnvironment};
 
 const FILE: &str = "home/config/agents-sandbox/env.secret.yaml";
 const PROJECT: &str = "project/.agents-sandbox/env.secret.yaml";
@@ -20,12 +21,11 @@ fn three() -> TestEnvironment {
          B: {from-env: HOST_B, hosts: [b.example, '*.b.example']}\n\
          C:\n  from-file: ~/token\n  host: c.example\n",
     );
-    std::fs::set_permissions(environment.path(FILE), std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .unwrap();
+    std::fs::set_permissions(environment.path(FILE), PermissionsExt::from_mode(0o600)).unwrap();
     environment
 }
 
-fn exec(environment: &TestEnvironment, words: &[&str]) -> crate::environment::Ran {
+fn exec(environment: &TestEnvironment, words: &[&str]) -> Ran {
     environment.finish(environment.command(words).env("HOST_B", VALUES[1]))
 }
 
@@ -218,4 +218,71 @@ fn a_name_is_a_secret_or_a_variable() {
     hint: take A out of the `env` file: the guest gets a stand-in under this name
     [exit 1]
     ");
+}
+
+/// A stand-in for the keyring's program: it notes its words, one on a line, and does as `script` says.
+fn secret_tool(environment: &TestEnvironment, script: &str) {
+    let asked = environment.path("asked");
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >>{}\n{script}\n", asked.display());
+    let program = environment.write("bin/secret-tool", &script);
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// With the stand-in before everything else on the PATH.
+fn with_keyring(environment: &TestEnvironment, words: &[&str]) -> Ran {
+    let mut command = environment.command(words);
+    let path = std::env::var("PATH").unwrap();
+    environment.finish(command.env("PATH", format!("{}:{path}", environment.path("bin").display())))
+}
+
+#[test]
+fn the_systems_keyring_is_asked_by_attributes() {
+    let environment = TestEnvironment::new();
+    environment.write(
+        FILE,
+        "A: {from-keyring: my service, host: a.example}\n\
+         B: {from-keyring: {username: me, service: github}, host: b.example}\n",
+    );
+    secret_tool(&environment, "case $* in *github*) echo sk-two-4711 ;; *) echo sk-one-4711 ;; esac");
+    let said = with_keyring(&environment, &["--log-level", "verbose", "exec", "sh", "-c", "echo $A $B"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "$MSB_A $MSB_B\n"), "{said}");
+    assert!(!said.to_string().contains("4711"), "{said}");
+    let asked = std::fs::read_to_string(environment.path("asked")).unwrap();
+    assert_eq!(asked, "lookup\nservice\nmy service\nlookup\nservice\ngithub\nusername\nme\n");
+    // What it printed is the value: another is another.
+    with_keyring(&environment, &["stop", "--cold"]).success();
+    secret_tool(&environment, "case $* in *github*) echo sk-three-4711 ;; *) echo sk-one-4711 ;; esac");
+    let told = with_keyring(&environment, &["--log-level", "verbose", "exec", "true"]);
+    let changed =
+        "changed since the sandbox last ran: secrets: B for b.example → B for b.example (another value)";
+    assert!(told.stderr.contains(changed) && !told.to_string().contains("4711"), "{told}");
+}
+
+#[test]
+fn a_keyring_without_the_entry_or_without_its_program_starts_nothing() {
+    let environment = TestEnvironment::new();
+    environment.write(FILE, "A: {from-keyring: {service: github, username: me}, host: a.example}\n");
+    // As it says that there is none.
+    secret_tool(&environment, "exit 1");
+    assert_snapshot!(with_keyring(&environment, &["exec", "true"]), @"
+    error: $ROOT/home/config/agents-sandbox/env.secret.yaml:1: the secret A cannot be read from the keyring's entry with service github, username me: it ended with exit status: 1; `secret-tool` (package libsecret-tools) asks the keyring
+    hint: a secret is one of NAME: {value: …}, {from-env: VARIABLE}, {from-file: PATH}, {from-command: LINE} or {from-keyring: SERVICE}, each with host: or hosts:
+    [exit 1]
+    ");
+    secret_tool(&environment, "echo sk-half-4711; echo cannot unlock >&2; exit 3");
+    let said = with_keyring(&environment, &["exec", "true"]);
+    assert!(said.stderr.contains("cannot unlock\n") && said.stderr.contains("exit status: 3"), "{said}");
+    assert!(!said.to_string().contains("4711"), "{said}");
+    secret_tool(&environment, "true");
+    let said = with_keyring(&environment, &["exec", "true"]);
+    assert!(said.code == Some(1) && said.stderr.contains("it is empty; `secret-tool`"), "{said}");
+    std::fs::remove_file(environment.path("bin/secret-tool")).unwrap();
+    // An empty folder: this computer may have one.
+    let mut command = environment.command(&["exec", "true"]);
+    let said = environment.finish(command.env("PATH", environment.path("bin")));
+    assert!(
+        said.stderr.contains("No such file or directory") && said.stderr.contains("libsecret-tools"),
+        "{said}"
+    );
+    assert_eq!(environment.run(&["list", "--names"]).success(), "");
 }
