@@ -1,8 +1,11 @@
-//! A server whose configuration changed starts again only where that cuts nobody off, or by a yes.
+//! A server whose configuration changed starts again only where that cuts nobody off, or by a yes. One that cannot
+//! start says why.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -125,4 +128,31 @@ fn the_agents_own_work_keeps_its_server() {
     let ran = environment.run(&["run"]);
     assert!(!ran.stderr.contains(LATER) && ran.stdout == "attached\n", "{ran}");
     assert_ne!(server(&environment), first);
+}
+
+#[test]
+fn one_that_ends_at_once_is_told_with_its_own_words_and_without_the_whole_wait() {
+    let environment = stand_in("opencode");
+    let program = environment.path("bin/opencode");
+    let good = std::fs::read_link(&program).unwrap();
+    std::fs::remove_file(&program).unwrap();
+    environment.write("bin/opencode", "#!/bin/sh\necho 'bad key model' >&2\nexit 1\n");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    // The second one finds the record of the first.
+    for words in [&["run"][..], &["run", "--serve-only"]] {
+        let begin = Instant::now();
+        let ran = environment.run(words);
+        // A server that is merely slow is given five minutes.
+        assert!(begin.elapsed() < Duration::from_mins(1), "{:?}: {ran}", begin.elapsed());
+        assert_eq!(ran.code, Some(1), "{ran}");
+        let said = ran.stderr.find("error: the server of opencode does not answer after ");
+        let said = &ran.stderr[said.unwrap_or_else(|| panic!("{ran}"))..];
+        let (first, rest) = said.split_once('\n').unwrap();
+        assert!(first.ends_with(" s: it ended by itself"), "{ran}");
+        assert!(rest.starts_with("  │ bad key model\nhint: "), "{ran}");
+    }
+    std::fs::remove_file(&program).unwrap();
+    symlink(good, &program).unwrap();
+    let ran = environment.run(&["run"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "attached\n"), "{ran}");
 }
