@@ -25,7 +25,7 @@ Examples:
   agents-sandbox sandbox inspect NAME             any other, by the name that `list` shows")]
 pub struct InspectArgs {
     /// Its name [default: the project's]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", conflicts_with = "agent")]
     pub name: Option<SandboxName>,
 
     #[command(flatten)]

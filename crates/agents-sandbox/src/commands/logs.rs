@@ -49,9 +49,13 @@ pub struct LogsArgs {
 pub fn run(app: &App, args: &LogsArgs) -> CommandResult {
     let context = app.context()?;
     let Wanted { name, log } = wanted(&args.which)?;
-    let target = match &name {
-        Some(name) => project::target_of(&context, name)?,
-        None => settings::target(app, &args.agent)?,
+    let target = match (&name, args.agent.agent) {
+        (Some(name), Some(agent)) => {
+            return Err(CommandError::usage(format!("{name} and --agent {agent} each name a sandbox"))
+                .hint("leave one of them out"));
+        }
+        (Some(name), None) => project::target_of(&context, name)?,
+        (None, _) => settings::target(app, &args.agent)?,
     };
     let mut logs: Vec<Tail> = sandbox_lifecycle::logs(&context, &target)?
         .into_iter()

@@ -40,4 +40,5 @@ mod upgrade_look;
 mod version;
 mod versions;
 mod volumes;
+mod which_agent;
 mod worktree;

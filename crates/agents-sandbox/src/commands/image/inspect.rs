@@ -18,7 +18,7 @@ use crate::settings::Meant;
 #[derive(Debug, Clone, Args)]
 pub struct ImageInspectArgs {
     /// Its reference, as `agents-sandbox image list` shows it [default: the project's]
-    #[arg(value_name = "REFERENCE")]
+    #[arg(value_name = "REFERENCE", conflicts_with = "agent")]
     pub reference: Option<ImageRef>,
 
     #[command(flatten)]

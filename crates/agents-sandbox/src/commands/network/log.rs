@@ -32,7 +32,7 @@ Examples:
   agents-sandbox network log --format json     for programs, one document")]
 pub struct LogArgs {
     /// Another sandbox than this project's
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", conflicts_with = "agent")]
     pub name: Option<SandboxName>,
 
     /// Go on until Ctrl-C
@@ -59,8 +59,10 @@ pub fn run(app: &App, args: &LogArgs) -> CommandResult {
     };
     let Some(path) = context.runtime.network_log(&name)? else {
         let runtime = context.runtime.name();
-        return Err(CommandError::new(format!("the runtime {runtime} keeps no record of the network"))
-            .hint("`agents-sandbox logs` shows what it does write"));
+        return Err(CommandError::new(format!(
+            "the runtime {runtime} keeps no record of what {name} reaches"
+        ))
+        .hint("`agents-sandbox logs` shows what it does write"));
     };
     let mut log = Events::new(path);
     let mut shown = log.more()?;

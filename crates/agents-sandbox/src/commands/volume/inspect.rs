@@ -16,7 +16,7 @@ use crate::settings;
 #[derive(Debug, Clone, Args)]
 pub struct VolumeInspectArgs {
     /// Its name, as `agents-sandbox volume list` shows it [default: the project's current one]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", conflicts_with = "agent")]
     pub name: Option<VolumeName>,
 
     #[command(flatten)]
