@@ -1,10 +1,12 @@
 //! Starting a machine process and waiting for its word.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
+use rustix::fs::{FileType, fstat};
 use sandbox_model::{Proxies, SandboxName, SandboxSpec, SecretValues, Status, holding};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{QemuLayout, crash};
@@ -88,20 +90,30 @@ pub fn boot(
     }
 }
 
-/// What would only show as a strange failure later.
+/// What would only show as a strange failure later. It comes before the machine process, which uses up memory that
+/// is saved.
 pub fn check_spec(spec: &SandboxSpec) -> Result<(), RuntimeError> {
-    for (what, path) in [("checkout", &spec.workspace.source), ("home volume", &spec.home.path)] {
-        if !path.exists() {
-            let problem = format!("the {what} of sandbox `{}` is not there", spec.name);
-            return Err(RuntimeError::BadRecord { path: path.clone(), problem });
-        }
+    let name = &spec.name;
+    if !spec.home.path.exists() {
+        let problem = format!("the home volume of sandbox `{name}` is not there");
+        return Err(RuntimeError::BadRecord { path: spec.home.path.clone(), problem });
     }
-    let usable = |source: &std::path::Path| source.is_dir() || source.is_file();
-    if let Some(mount) = spec.mounts.iter().find(|mount| !usable(&mount.source)) {
-        let problem = format!("what is mounted at {} is not there", mount.target);
-        return Err(RuntimeError::BadRecord { path: mount.source.clone(), problem });
-    }
-    Ok(())
+    check_source(&spec.workspace.source, &format!("the checkout of sandbox `{name}`"), FileType::is_dir)?;
+    spec.mounts.iter().try_for_each(|mount| {
+        let what = format!("what is mounted at {}", mount.target);
+        check_source(&mount.source, &what, |kind| kind.is_dir() || kind.is_file())
+    })
+}
+
+/// Opens it as those who serve it do: without a link on the way.
+fn check_source(path: &Path, what: &str, serves: impl Fn(FileType) -> bool) -> Result<(), RuntimeError> {
+    let missing = || RuntimeError::BadRecord { path: path.into(), problem: format!("{what} is not there") };
+    let found = sandbox_state::open_resolved(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => missing(),
+        _ => error.into(),
+    })?;
+    let kind = FileType::from_raw_mode(fstat(found).map_err(std::io::Error::from)?.st_mode);
+    if serves(kind) { Ok(()) } else { Err(missing()) }
 }
 
 fn run_machine(

@@ -11,6 +11,7 @@ mod contract;
 mod homes;
 mod image;
 mod killed;
+mod moved;
 mod person;
 mod place;
 #[path = "../../../sandbox-network/tests/bridge/proxies.rs"]
@@ -21,6 +22,7 @@ mod proxy;
 mod resolver;
 mod secrets;
 mod sleep;
+mod sleeper;
 mod spec;
 #[path = "../../../sandbox-network/tests/bridge/world.rs"]
 mod world;
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
     for (name, case) in killed::CASES {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));
     }
+    trials.push(Trial::test(moved::CASE, || moved::run().map_err(Failed::from)));
     trials.push(Trial::test(proxy::CASE, || proxy::run().map_err(Failed::from)));
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in sleep::CASES {

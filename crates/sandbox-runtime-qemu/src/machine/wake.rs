@@ -31,16 +31,25 @@ pub enum Waking {
     Failed(String),
 }
 
-/// Goes on from saved memory where there is some that fits. Whatever it gives, nothing saved is left.
+/// Why a sandbox does not go on from its saved memory.
+enum Failure {
+    /// A part of the machine did not come up, and would not for a boot either. The memory is as it was.
+    Part(String),
+    /// The memory is of no use, or is used up.
+    Memory(String),
+}
+
+/// Goes on from saved memory where there is some that fits. Whatever it gives, nothing saved is left; an error
+/// leaves it for the next start.
 pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking, String> {
     let _lock = memory::lock(files).map_err(|error| error.to_string())?;
     let outcome = match SavedMemory::read(files) {
         Ok(None) => return Ok(Waking::None),
         Ok(Some(saved)) => match check(files, config, &saved) {
             Ok(()) => go_on(files, config, &saved).await,
-            Err(problem) => Err(problem),
+            Err(problem) => Err(Failure::Memory(problem)),
         },
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(Failure::Memory(error.to_string())),
     };
     match outcome {
         Ok(awake) => {
@@ -53,7 +62,8 @@ pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking
             tokio::task::spawn_blocking(move || drop(used));
             Ok(Waking::Awake(Box::new(awake)))
         }
-        Err(problem) => {
+        Err(Failure::Part(problem)) => Err(problem),
+        Err(Failure::Memory(problem)) => {
             tracing::warn!("saved memory cannot be used: {problem}");
             memory::forget_locked(files).map_err(|error| error.to_string())?;
             Ok(Waking::Failed(problem))
@@ -74,24 +84,26 @@ async fn go_on(
     files: &MachineFiles,
     config: &MachineConfig,
     saved: &SavedMemory,
-) -> Result<(Parts, Link, Accel), String> {
-    let (memory, filled) = remember(files, config, saved).map_err(|error| error.to_string())?;
+) -> Result<(Parts, Link, Accel), Failure> {
+    let (memory, filled) =
+        remember(files, config, saved).map_err(|error| Failure::Memory(error.to_string()))?;
     let ram = Ram { memory, tsc_khz: saved.tsc_khz, boot: saved.boot.clone() };
-    let mut parts =
-        Parts::start(files, config, saved.accel, ram, true).await.map_err(|error| error.to_string())?;
+    let mut parts = Parts::start(files, config, saved.accel, ram, true)
+        .await
+        .map_err(|error| Failure::Part(error.to_string()))?;
     // A slow disk takes its time, and ends: what is on it is not given up for that.
     if let Err(error) = filled.await.map_err(std::io::Error::other).flatten() {
         parts.end().await;
-        return Err(format!("its memory cannot be read: {error}"));
+        return Err(Failure::Memory(format!("its memory cannot be read: {error}")));
     }
     let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved)).await;
-    let problem = match woken {
+    let failure = match woken {
         Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
-        Ok(Err(problem)) => problem,
-        Err(_) => format!("the guest did not wake within {} s", WAKES_WITHIN.as_secs()),
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::Memory(format!("the guest did not wake within {} s", WAKES_WITHIN.as_secs())),
     };
     parts.end().await;
-    Err(problem)
+    Err(failure)
 }
 
 /// The memory: from whoever writes it to the disk just now, or new and being filled from there, while the parts
@@ -110,33 +122,36 @@ fn remember(
     Ok((ram, tokio::task::spawn_blocking(move || memory::fill(&target, &source))))
 }
 
-async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) -> Result<Link, String> {
-    let missing = || "a part was started twice".to_string();
+async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) -> Result<Link, Failure> {
+    let missing = || Failure::Memory("a part was started twice".into());
+    let memory = |error: &dyn std::fmt::Display| Failure::Memory(error.to_string());
     watch_console(files, parts.console.take().ok_or_else(missing)?);
     let socket = parts.link.take().ok_or_else(missing)?;
     let work = async {
-        parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| error.to_string())?;
+        parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| memory(&error))?;
         // The bridge answers before the guest asks it anything.
         if let Some(network) = parts.network.as_mut() {
-            network.settings().await.map_err(|error| format!("network: {error}"))?;
+            network.settings().await.map_err(|error| Failure::Part(format!("network: {error}")))?;
         }
-        saved.use_up(files).map_err(|error| error.to_string())?;
-        call(&socket, saved).map_err(|error| format!("the guest link: {error}"))?;
-        parts.monitor.go_on().await.map_err(|error| error.to_string())?;
-        let link = link::open(socket).map_err(|error| format!("the guest link: {error}"))?;
-        set_clock(&link).await?;
+        saved.use_up(files).map_err(|error| memory(&error))?;
+        let link_failed = |error: std::io::Error| Failure::Memory(format!("the guest link: {error}"));
+        call(&socket, saved).map_err(link_failed)?;
+        parts.monitor.go_on().await.map_err(|error| memory(&error))?;
+        let link = link::open(socket).map_err(link_failed)?;
+        set_clock(&link).await.map_err(Failure::Memory)?;
         Ok(link)
     };
     tokio::select! {
         outcome = work => outcome,
-        status = parts.qemu.wait() => Err(match status {
+        status = parts.qemu.wait() => Err(Failure::Memory(match status {
             Ok(status) => format!("QEMU ended while the guest woke ({status})"),
             Err(error) => format!("QEMU cannot be watched: {error}"),
-        }),
-        status = parts.share.wait() => Err(match status {
+        })),
+        // It takes up what it was at, too, and may be what cannot: the next try would end the same way.
+        status = parts.share.wait() => Err(Failure::Memory(match status {
             Ok(status) => format!("the share server ended while the guest woke ({status})"),
             Err(error) => format!("the share server cannot be watched: {error}"),
-        }),
+        })),
     }
 }
 
