@@ -2,35 +2,20 @@
 //! understand them, the checkout is visible in the guest under its host path too, and pointers that were
 //! written in the guest say that path. A repository outside its checkout is mounted at its host path.
 
+mod stand_in;
+
 use std::path::{Component, Path, PathBuf};
 
 use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE};
 
 use crate::{Context, Project, Repository, Result, Up};
+use stand_in::{KEEP, SHARED, STAND_IN};
 
 /// A link at `$2` to `$1`, unless there is something already.
 const LINK: &str = r#"[ -e "$2" ] || [ -L "$2" ] && exit 0
 mkdir -p -- "$(dirname -- "$2")" && ln -s -- "$1" "$2""#;
 
-/// Worktrees that only the host sees look lost in the guest, and `git gc` removes what is known of lost ones.
-/// The line says that this is a guest, whose settings these are.
-const KEEP_WORKTREES: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
-git config --system gc.worktreePruneExpire never"#;
-
-/// `git worktree prune` heeds no such setting: it looks for the file that a worktree's entry in the repository `$2`
-/// names. An empty one stands for each that is not to be seen in the guest, on the guest's own disk, which is that of
-/// `$3`: in the checkout or a mount, one that is missing is missing on the host too.
-const STAND_IN: &str = r#"for entry in "$2"/worktrees/*/gitdir; do
-  [ -f "$entry" ] && read -r pointer <"$entry" || continue
-  case $pointer in /*/.git) ;; *) continue ;; esac
-  [ -e "$pointer" ] || [ -L "$pointer" ] && continue
-  at=${pointer%/.git} near=$at
-  until [ -e "${near:-/}" ]; do near=${near%/*}; done
-  [ "$(stat -c %d -- "${near:-/}")" = "$(stat -c %d -- "$3")" ] || continue
-  mkdir -p -- "$at" && : >"$pointer"
-done"#;
-
-/// What the host has in its root's home is for the guest's other users too. The first line as above.
+/// What the host has in its root's home is for the guest's other users too. The first line says that this is a guest.
 const ENTER_ROOT: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts || exit 0
 chmod o+x /root"#;
 
@@ -62,9 +47,9 @@ pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Resu
     }
     if repository.path.join("worktrees").is_dir() {
         let inside = guest_path(project, repository);
-        let script = format!("{KEEP_WORKTREES}\n{STAND_IN}");
+        let script = format!("{KEEP}\n{STAND_IN}");
         if let Some(inside) = inside.to_str() {
-            run(context, up, ExecUser::Root, &script, &[GUEST_WORKSPACE, inside, "/"])?;
+            run(context, up, ExecUser::Root, &script, &[GUEST_WORKSPACE, inside, SHARED, "/"])?;
         }
     }
     Ok(())
@@ -123,13 +108,13 @@ fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::Path;
     use std::process::Command;
 
     use super::*;
 
-    fn git(dir: &Path, words: &[&str]) -> String {
+    pub(super) fn git(dir: &Path, words: &[&str]) -> String {
         let mut command = Command::new("git");
         command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words).current_dir(dir);
         let output = command.output().unwrap();
@@ -147,30 +132,6 @@ mod tests {
         assert_eq!(alias(&repository("../../a/b/.git")).as_deref(), Some("/a/b/.git"));
         assert_eq!(alias(&repository("./x/../inside/.git")), None);
         assert_eq!(alias(&Repository { relative: None, ..repository("") }), None);
-    }
-
-    #[test]
-    fn a_worktree_that_is_not_seen_is_not_pruned() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().canonicalize().unwrap();
-        for (stands_in, left) in [(false, false), (true, true)] {
-            let (repository, tree) = (dir.join(format!("repo{left}")), dir.join(format!("a tree/w{left}")));
-            fs_err::create_dir(&repository).unwrap();
-            git(&repository, &["init", "--quiet"]);
-            git(&repository, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
-            git(&repository, &["worktree", "add", "--quiet", tree.to_str().unwrap()]);
-            fs_err::rename(&tree, dir.join("on the host alone")).unwrap();
-            if stands_in {
-                let common = repository.join(".git");
-                let ran = Command::new("sh")
-                    .args(["-euc", STAND_IN, "sh", "", common.to_str().unwrap(), dir.to_str().unwrap()])
-                    .status();
-                assert!(ran.unwrap().success());
-            }
-            git(&repository, &["worktree", "prune"]);
-            assert_eq!(repository.join(".git/worktrees").is_dir(), left);
-            fs_err::remove_dir_all(dir.join("on the host alone")).unwrap();
-        }
     }
 
     /// The guest's view is a folder that is renamed to the host's.
