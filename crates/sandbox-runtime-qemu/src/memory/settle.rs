@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,12 @@ use fs_err as fs;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::Lock;
 
-use super::ram::copy;
+use super::ram::{copy, taken};
 use super::{Kept, SavedMemory, lock_of_existing};
 use crate::files::MachineFiles;
 use crate::mark::FileMark;
 use crate::record::SandboxRecord;
+use crate::room;
 
 /// How long a full disk is left alone.
 const TRIES_AGAIN: Duration = Duration::from_secs(10);
@@ -24,29 +26,34 @@ const LOOKS: Duration = Duration::from_millis(200);
 ///
 /// `id` names the sleep that `ram` is of: another one's files are not touched.
 ///
-/// While the disk is full the memory stays with this process, which tries again, until `told_to_end`. What cannot be
-/// written is lost with it: the record says why then.
+/// While the disk is full, or would be with it, the memory stays with this process, which looks again, until
+/// `told_to_end`. Then the disk's last bytes count too, and what cannot be written is lost with this process: the
+/// record says why.
 pub fn settle(
     files: &MachineFiles,
     ram: &File,
     id: &str,
     told_to_end: &AtomicBool,
 ) -> Result<(), RuntimeError> {
-    settle_by(files, id, || write(files, ram, id), || patience(told_to_end))
+    let write = |last| {
+        let lacks = |taken, dir: &Path| if last { Ok(None) } else { room::too_little(taken, dir) };
+        write(files, ram, id, lacks)
+    };
+    settle_by(files, id, write, || patience(told_to_end))
 }
 
-/// `patience` waits a while, and says whether to go on waiting.
+/// `write` is told whether it is for the last time; `patience` waits a while, and says whether to go on waiting.
 fn settle_by(
     files: &MachineFiles,
     id: &str,
-    mut write: impl FnMut() -> Result<(), RuntimeError>,
+    mut write: impl FnMut(bool) -> Result<(), RuntimeError>,
     mut patience: impl FnMut() -> bool,
 ) -> Result<(), RuntimeError> {
-    let mut told = false;
+    let (mut told, mut last) = (false, false);
     let error = loop {
-        let error = match write() {
+        let error = match write(last) {
             Ok(()) => return Ok(()),
-            Err(error) if lacks_room(&error) => error,
+            Err(error) if lacks_room(&error) && !last => error,
             Err(error) => break error,
         };
         let Some((held, _)) = still(files, id)? else { return Ok(()) };
@@ -57,9 +64,7 @@ fn settle_by(
         if !std::mem::replace(&mut told, true) {
             tracing::warn!("saved memory stays in the host's memory until the disk has room: {error}");
         }
-        if !patience() {
-            break error;
-        }
+        last = !patience();
     };
     if let Some((_held, mut record)) = still(files, id)? {
         // First what may fill the disk: without room not even the reason can be written.
@@ -99,10 +104,20 @@ fn lacks_room(error: &RuntimeError) -> bool {
     }
 }
 
-fn write(files: &MachineFiles, ram: &File, id: &str) -> Result<(), RuntimeError> {
+/// `lacks` says why so many bytes do not fit in a folder: the disk is not filled in order to find out, because other
+/// sandboxes write to it.
+fn write(
+    files: &MachineFiles,
+    ram: &File,
+    id: &str,
+    lacks: impl Fn(u64, &Path) -> std::io::Result<Option<String>>,
+) -> Result<(), RuntimeError> {
     let Some((held, _)) = still(files, id)? else { return Ok(()) };
     let size = ram.metadata()?.len();
     super::remove(&files.memory_aside())?;
+    if let Some(reason) = lacks(taken(ram)?, &files.dir)? {
+        return Err(std::io::Error::new(ErrorKind::StorageFull, reason).into());
+    }
     let aside = fs::OpenOptions::new().create_new(true).write(true).open(files.memory_aside())?;
     drop(held);
     aside.set_len(size)?;
@@ -175,7 +190,7 @@ mod tests {
         let (_dir, files) = place_of("one");
         let full = || RuntimeError::from(std::io::Error::from(ErrorKind::StorageFull));
         let mut tries = 0;
-        let three = || {
+        let three = |_| {
             tries += 1;
             assert!(!files.memory_aside().exists() && !files.memory().exists(), "the room was given back");
             fs::write(files.memory_aside(), "half")?;
@@ -186,7 +201,7 @@ mod tests {
         assert_eq!(tries, 3);
         assert!(matches!(SavedMemory::read(&files).unwrap().unwrap().memory, Kept::Held { .. }));
         // Woken meanwhile: nobody needs it on the disk.
-        let woken = || {
+        let woken = |_| {
             super::super::forget_record(&files).unwrap();
             fs::write(files.memory_aside(), "half")?;
             Err(full())
@@ -195,14 +210,39 @@ mod tests {
         assert!(files.memory_aside().exists(), "whoever woke it clears up, and nobody else");
 
         let (_dir, files) = place_of("three");
-        assert!(settle_by(&files, "three", || Err(full()), || false).is_err(), "told to end");
+        assert!(settle_by(&files, "three", |_| Err(full()), || false).is_err(), "told to end");
         assert!(matches!(SavedMemory::read(&files).unwrap().unwrap().memory, Kept::Lost { .. }));
 
         let (_dir, files) = place_of("two");
-        let broken = || Err(RuntimeError::from(std::io::Error::other("the disk is broken")));
+        let broken = |_| Err(RuntimeError::from(std::io::Error::other("the disk is broken")));
         assert!(settle_by(&files, "two", broken, || true).is_err());
         let record = SavedMemory::read(&files).unwrap().unwrap();
         assert!(matches!(record.memory, Kept::Lost { problem } if problem.contains("broken")));
+    }
+
+    #[test]
+    fn a_disk_that_would_be_full_is_not_filled_to_find_out() {
+        let (_dir, files) = place_of("one");
+        let ram = super::super::new_ram(4096).unwrap();
+        let error = write(&files, &ram, "one", |_, _| Ok(Some("1 MB is left".into()))).unwrap_err();
+        assert!(lacks_room(&error) && error.to_string().contains("1 MB is left"), "{error}");
+        assert!(!files.memory_aside().exists());
+        // The control: with room it goes on, as far as there are files.
+        assert!(write(&files, &ram, "one", |_, _| Ok(None)).is_err());
+        assert!(files.memory_aside().exists());
+    }
+
+    #[test]
+    fn who_is_told_to_end_tries_once_more_with_the_disks_last_bytes() {
+        let (_dir, files) = place_of("one");
+        let mut tries = Vec::new();
+        let write = |last| {
+            tries.push(last);
+            if last { Ok(()) } else { Err(std::io::Error::from(ErrorKind::StorageFull).into()) }
+        };
+        let mut waits = [true, false].into_iter();
+        settle_by(&files, "one", write, || waits.next().unwrap()).unwrap();
+        assert_eq!(tries, [false, false, true]);
     }
 
     #[test]
