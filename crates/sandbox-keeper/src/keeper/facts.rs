@@ -88,7 +88,10 @@ impl Keeper {
         }
         match look {
             Ok(Some((status, boot))) if !status.is_at_rest() => {
-                if status == Status::Running && boot != self.boot {
+                // One that is about to end may still have run a moment ago, and has no boot to build on.
+                if let (Status::Running, Some(boot)) = (status, boot)
+                    && self.boot.as_ref() != Some(&boot)
+                {
                     self.keep_new_boot(boot);
                 }
             }
@@ -101,12 +104,12 @@ impl Keeper {
     }
 
     /// Stopped and started by someone else between two looks.
-    fn keep_new_boot(&mut self, boot: Option<String>) {
+    fn keep_new_boot(&mut self, boot: String) {
         match self.runtime.hold(&self.config.sandbox) {
             Ok(hold) => {
                 self.journal.write("the sandbox was started anew");
                 self.hold = hold;
-                self.boot = boot;
+                self.boot = Some(boot);
                 self.idle_since = Instant::now();
                 // Whoever stopped it ended what was asked of the former boot. Those who are here came for this one.
                 self.keep_until = self.clients().filter_map(keep_until).max();

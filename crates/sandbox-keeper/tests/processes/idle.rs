@@ -5,6 +5,7 @@ use std::time::Instant;
 use sandbox_keeper::{ClientInfo, LeaseOutcome, SessionKind};
 use sandbox_model::Status;
 use sandbox_runtime::Runtime;
+use sandbox_runtime::fake::Faults;
 
 use crate::world::{World, me, millis};
 use crate::{Outcome, Test};
@@ -20,6 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_sandbox_that_others_stop_is_left", others_stop),
     ("a_sandbox_that_is_removed_is_left", removed),
     ("a_sandbox_that_others_start_anew_is_kept", others_restart),
+    ("the_end_of_a_boot_is_no_new_one", unnamed_boot),
 ];
 
 fn never_leased() -> Outcome {
@@ -167,6 +169,24 @@ fn removed() -> Outcome {
     world.runtime.remove(world.name())?;
     lease.wait_for_end();
     world.wait_until("the keeper is gone", || Ok(!sandbox_state::is_locked(&world.files().lock)?))
+}
+
+/// Whoever stops it is not known yet: what was asked of this boot counts until it is over.
+fn unnamed_boot() -> Outcome {
+    let world = World::new(|keeper| keeper.auto_stop_timeout = millis(0))?;
+    world.start_keeper()?;
+    let keeps = ClientInfo { keep_secs: Some(7200), ..me() };
+    let LeaseOutcome::Leased(kept) = sandbox_keeper::lease(&world.files(), keeps)? else {
+        return Err("it is stopping".into());
+    };
+    drop(kept);
+    world.faults(&Faults { boot_unnamed: true, ..Faults::default() })?;
+    // Many looks long.
+    std::thread::sleep(millis(600));
+    assert_eq!(world.status()?, Status::Running, "{}", world.log());
+    assert!(world.keeper_status()?.reason.starts_with("held: kept for "), "{}", world.log());
+    assert!(!world.log().contains("started anew"), "{}", world.log());
+    Ok(())
 }
 
 fn others_restart() -> Outcome {

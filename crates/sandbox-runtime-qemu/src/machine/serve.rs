@@ -108,6 +108,14 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
     match read_json(&mut socket).await? {
         MachineRequest::Guest => guest(socket, served).await,
         MachineRequest::Hold => {
+            let ending = match &*served.phase.borrow() {
+                Phase::Ending(reason) => Some(reason.clone()),
+                Phase::Starting | Phase::Running(_) => None,
+            };
+            // Nothing keeps it any more.
+            if let Some(reason) = ending {
+                return write_json(&mut socket, &MachineReply::Refused { reason }).await;
+            }
             let _client = Client::new(&served.clients);
             write_json(&mut socket, &served.ready()).await?;
             // Nothing is expected; the end of the connection is the message.
@@ -231,5 +239,41 @@ impl Served {
             version: env!("CARGO_PKG_VERSION").into(),
             boot_id: self.boot_id.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer_in(phase: Phase) -> MachineReply {
+        let served = Served {
+            phase: watch::channel(phase).1,
+            orders: mpsc::channel(1).0,
+            boot_id: "first".into(),
+            guest_boot: OnceLock::new(),
+            accel: watch::channel(Accel::Tcg).1,
+            clients: AtomicU32::new(0),
+            told: Notify::new(),
+            ports: Ports::default(),
+            values: Mutex::default(),
+        };
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        write_json(&mut ours, &MachineRequest::Hold).await.unwrap();
+        let talk = async {
+            let reply = read_json(&mut ours).await.unwrap();
+            drop(ours);
+            reply
+        };
+        let (reply, served) = tokio::join!(talk, client(theirs, &served));
+        served.unwrap();
+        reply
+    }
+
+    #[tokio::test]
+    async fn one_that_is_ending_is_not_held() {
+        assert!(matches!(answer_in(Phase::Starting).await, MachineReply::Ready { .. }));
+        let ending = answer_in(Phase::Ending("the sandbox is stopping".into())).await;
+        assert!(matches!(ending, MachineReply::Refused { reason } if reason == "the sandbox is stopping"));
     }
 }

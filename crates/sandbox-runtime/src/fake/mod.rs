@@ -284,7 +284,10 @@ impl Runtime for FakeRuntime {
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>> {
         let record = self.store.require(name)?;
         let machine = self.machine(name);
-        if machine.status(&record)?.is_at_rest() { Ok(None) } else { machine.boot_id() }
+        if machine.status(&record)?.is_at_rest() || Faults::read(&self.store)?.boot_unnamed {
+            return Ok(None);
+        }
+        machine.boot_id()
     }
 
     fn guest_boot(&self, name: &SandboxName) -> Result<Option<String>> {
