@@ -10,6 +10,7 @@ use sandbox_lifecycle::{
 };
 
 use super::args::PrepareArgs;
+use super::attend::What;
 use super::{CommandResult, attend, network, prepare, serve};
 use crate::agent_version;
 use crate::app::App;
@@ -133,12 +134,19 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         return serve::serve(app, &context, &up, daemon, profile, interruptible);
     }
     let tty = streams.tty.then(terminal_size).flatten();
-    let command = sandbox_lifecycle::agent_command(&up, daemon.as_ref(), &args.agent_args, tty);
+    let command_of =
+        |daemon: Option<&Daemon>| sandbox_lifecycle::agent_command(&up, daemon, &args.agent_args, tty);
+    let command = command_of(daemon.as_ref());
     if let Some(daemon) = &daemon {
         sandbox_lifecycle::end_lost_clients(&context, &up.name, daemon)?;
     }
     let again = args.prepare.agent.after("agents-sandbox run");
-    let what = attend::choose(&context, &up, &command, args.new, &again)?;
+    let begun;
+    let mut what = attend::choose(&context, &up, &command, args.new, &again)?;
+    if begins_after_all(joins, &what) {
+        begun = command_of(sandbox_lifecycle::ensure_daemon(&context, &request, &up)?.as_ref());
+        what = What::Begin(&begun);
+    }
     let exit = Stage::Agent
         .run(&app.console, || attend::attend(&context, &request, &up, &what, streams, &again, interruptible));
     if first {
@@ -163,6 +171,12 @@ fn find_server(
     Ok((sandbox_lifecycle::ensure_daemon(context, request, up)?, false))
 }
 
+/// Whether the client that was to be joined is another terminal's by now, or has ended. A new one shows its screen only
+/// once the server answers.
+fn begins_after_all(joins: bool, what: &What<'_>) -> bool {
+    joins && matches!(what, What::Begin(_))
+}
+
 /// What only a server can do.
 fn refuse_without_server(args: &RunArgs, profile: &AgentProfile) -> Result<(), CommandError> {
     let flags = [("--worktree", args.worktree.is_some()), ("--serve-only", args.serve_only)];
@@ -173,5 +187,21 @@ fn refuse_without_server(args: &RunArgs, profile: &AgentProfile) -> Result<(), C
         ))
         .hint("opencode and opencode2 have one: `--agent opencode`")),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox_model::{ExecSpec, TermSize};
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_not_asked_is_asked_before_a_client_begins() {
+        let command = ExecSpec::new(["opencode"]);
+        let (begins, joined) = (What::Begin(&command), What::Join(1, TermSize { cols: 80, rows: 24 }));
+        assert!(begins_after_all(true, &begins));
+        assert!(!begins_after_all(true, &joined));
+        assert!(!begins_after_all(false, &begins), "it was asked already");
     }
 }
