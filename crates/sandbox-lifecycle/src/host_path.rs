@@ -10,6 +10,7 @@ use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE};
 
 use crate::{Context, Project, Repository, Result, Up};
 use stand_in::{KEEP, SHARED, STAND_IN};
+pub use stand_in::{Seen, Worktrees, has_seen, worktrees};
 
 /// A link at `$2` to `$1`, unless there is something already.
 const LINK: &str = r#"[ -e "$2" ] || [ -L "$2" ] && exit 0
@@ -29,30 +30,88 @@ const REWRITE: &str = r#"for entry in "$3"/worktrees/*/gitdir; do
   printf '%s%s\n' "$2" "${pointer#"$1"}" >"$entry"
 done"#;
 
-/// Makes the checkout visible under its host path, and its repository where a relative pointer leads to it.
+/// Makes the checkout visible under its host path, and its repository where a relative pointer leads to it; keeps the
+/// guest from taking `worktrees` for lost ones, of which it has `seen` some. Returns what it has seen then.
 /// Needed once a boot; harmless to repeat.
-pub fn link_host_path(context: &Context<'_>, project: &Project, up: &Up) -> Result<()> {
+pub fn link_host_path(
+    context: &Context<'_>,
+    project: &Project,
+    up: &Up,
+    worktrees: &Worktrees,
+    seen: &Seen,
+) -> Result<Seen> {
+    let mut steps = Steps::default();
     if let Some(root) = host_root(project) {
-        // What is made in the home belongs to its owner.
-        let user = if root.starts_with(GUEST_HOME) { ExecUser::Dev } else { ExecUser::Root };
-        run(context, up, user, LINK, &[GUEST_WORKSPACE, root])?;
+        if root.starts_with(GUEST_HOME) {
+            // What is made in the home belongs to its owner.
+            run(context, up, ExecUser::Dev, LINK, &[GUEST_WORKSPACE, root])?;
+        } else {
+            steps.add(LINK, &[GUEST_WORKSPACE, root]);
+        }
     }
     let repository = project.repository.as_ref();
     if project.root.starts_with("/root") || repository.is_some_and(|other| other.path.starts_with("/root")) {
-        run(context, up, ExecUser::Root, ENTER_ROOT, &[GUEST_WORKSPACE])?;
+        steps.add(ENTER_ROOT, &[GUEST_WORKSPACE]);
     }
-    let Some(repository) = repository else { return Ok(()) };
-    if let (Some(alias), Some(path)) = (alias(repository), repository.path.to_str()) {
-        run(context, up, ExecUser::Root, LINK, &[path, &alias])?;
+    if let Some(repository) = repository
+        && let (Some(alias), Some(path)) = (alias(repository), repository.path.to_str())
+    {
+        steps.add(LINK, &[path, &alias]);
     }
-    if repository.path.join("worktrees").is_dir() {
-        let inside = guest_path(project, repository);
-        let script = format!("{KEEP}\n{STAND_IN}");
-        if let Some(inside) = inside.to_str() {
-            run(context, up, ExecUser::Root, &script, &[GUEST_WORKSPACE, inside, SHARED, "/"])?;
-        }
+    // Also where there are no worktrees yet: they may be made while the guest runs.
+    steps.add(KEEP, &[GUEST_WORKSPACE]);
+    see_to(context, project, up, steps, worktrees, seen)
+}
+
+/// What of [`link_host_path`] is due when there are worktrees that the guest has not seen.
+pub fn see_to_worktrees(
+    context: &Context<'_>,
+    project: &Project,
+    up: &Up,
+    worktrees: &Worktrees,
+    seen: &Seen,
+) -> Result<Seen> {
+    see_to(context, project, up, Steps::default(), worktrees, seen)
+}
+
+fn see_to(
+    context: &Context<'_>,
+    project: &Project,
+    up: &Up,
+    mut steps: Steps,
+    worktrees: &Worktrees,
+    seen: &Seen,
+) -> Result<Seen> {
+    let own = stand_in::own(worktrees, seen);
+    let inside = project.repository.as_ref().map(|repository| guest_path(project, repository));
+    if let Some(inside) = inside.as_deref().and_then(Path::to_str)
+        && !worktrees.is_empty()
+    {
+        steps.add(STAND_IN, &[&[GUEST_WORKSPACE, inside, SHARED, "/"], own.as_slice()].concat());
     }
-    Ok(())
+    let words: Vec<&str> = steps.words.iter().map(String::as_str).collect();
+    let said = run(context, up, ExecUser::Root, &steps.script(), &words)?;
+    Ok(stand_in::seen(worktrees, &own, &said))
+}
+
+/// Commands of one call, because each call takes a moment on the way to the prompt.
+#[derive(Default)]
+struct Steps {
+    scripts: Vec<String>,
+    words: Vec<String>,
+}
+
+impl Steps {
+    /// `script` finds `words` from `$1` on, and those of later steps behind them. What it ends, it ends for itself.
+    fn add(&mut self, script: &str, words: &[&str]) {
+        let before = self.words.len();
+        self.scripts.push(format!("(shift {before}\n{script}\n) || failed=yes\n"));
+        self.words.extend(words.iter().map(ToString::to_string));
+    }
+
+    fn script(&self) -> String {
+        format!("failed=\n{}[ -z \"$failed\" ]", self.scripts.concat())
+    }
 }
 
 /// Lets worktrees that were made in the guest, inside the checkout, work on the host.
@@ -64,7 +123,7 @@ pub fn rewrite_worktree_pointers(context: &Context<'_>, project: &Project, up: &
     }
     let inside = guest_path(project, repository);
     let Some(inside) = inside.to_str() else { return Ok(()) };
-    run(context, up, ExecUser::Dev, REWRITE, &[GUEST_WORKSPACE, root, inside])
+    run(context, up, ExecUser::Dev, REWRITE, &[GUEST_WORKSPACE, root, inside]).map(drop)
 }
 
 /// Where the guest has the repository.
@@ -95,8 +154,8 @@ fn alias(repository: &Repository) -> Option<String> {
     elsewhere.then(|| alias.to_str().map(String::from)).flatten()
 }
 
-/// What fails here is a convenience; it is told to those who ask for details.
-fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<()> {
+/// What fails here is a convenience; it is told to those who ask for details. Returns what was said.
+fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<String> {
     let mut spec = ExecSpec::new([&["sh", "-c", script, "agents-sandbox"], arguments].concat());
     spec.user = user;
     let ended = context.runtime.exec(&up.name, &spec)?.collect()?;
@@ -104,7 +163,7 @@ fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: 
         let said = String::from_utf8_lossy(&ended.stderr);
         context.reporter.verbose(&format!("the checkout's host path in the sandbox: {}", said.trim()));
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -120,6 +179,21 @@ pub(crate) mod tests {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn steps_do_not_get_into_each_others_way() {
+        let mut steps = Steps::default();
+        steps.add("echo \"$1 $2\"; exit 0", &["one", "two words"]);
+        steps.add("echo \"$1\"; exit 1", &["three"]);
+        steps.add("echo \"$#\"", &["four", "five"]);
+        let run = |steps: &Steps| {
+            Command::new("sh").args(["-uc", &steps.script(), "sh"]).args(&steps.words).output().unwrap()
+        };
+        let ran = run(&steps);
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), "one two words\nthree\n2\n");
+        assert!(!ran.status.success(), "one has failed");
+        assert!(run(&Steps::default()).status.success());
     }
 
     #[test]

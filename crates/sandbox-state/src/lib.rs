@@ -24,7 +24,7 @@ pub use record::Stamp;
 pub use resolved::open_resolved;
 pub use sandbox_record::{
     AgentState, AgentVersion, DaemonRecord, ImageAgent, NewestAgent, ProjectState, ProvisionRecord,
-    VersionsRecord,
+    SeenWorktree, VersionsRecord,
 };
 pub use socket::{bind_socket, connect_socket};
 pub use space::check_space;

@@ -80,6 +80,18 @@ pub struct ProvisionRecord {
     pub files: BTreeMap<String, String>,
     /// The last boot whose startup hooks were run, or whose time for them has passed.
     pub hooks_boot: Option<String>,
+    /// The repository's worktrees that the guest has seen to, by the names of their entries.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub worktrees: BTreeMap<String, SeenWorktree>,
+}
+
+/// A worktree as the guest last saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenWorktree {
+    /// No other entry has it, also not a later one of the name.
+    pub mark: String,
+    /// The guest had it: where it is gone, it was removed there.
+    pub here: bool,
 }
 
 /// `daemon.json`: how to reach the agent's server. Worthless after the boot it names.

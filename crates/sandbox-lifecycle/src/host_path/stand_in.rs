@@ -1,6 +1,23 @@
 //! A worktree that the host or another sandbox has looks lost in the guest, and git removes what is known of lost ones:
 //! its index, its `HEAD` and where its branch has been.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
+
+use sandbox_model::VolumeName;
+pub use sandbox_state::SeenWorktree;
+
+use crate::Project;
+
+/// The repository's worktrees by the names of their entries, each with its mark.
+pub type Worktrees = BTreeMap<String, String>;
+/// Those that the guest has seen to.
+pub type Seen = BTreeMap<String, SeenWorktree>;
+
+/// More than anyone has; whoever works in the sandbox can make any number of them.
+const MOST: usize = 500;
+
 /// `git gc` asks this setting. The first line says that this is a guest, whose settings these are.
 pub const KEEP: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
 git config --system gc.worktreePruneExpire never"#;
@@ -10,20 +27,68 @@ pub const SHARED: &str = "65735546";
 
 /// `git worktree prune` heeds no such setting: it looks for the file that a worktree's entry in the repository `$2`
 /// names. An empty one stands for each that the guest does not have, and belongs to whom the folder around it does.
-/// What is missing in the checkout or in a mount (a file system `$3`, and not that of `$4`) is missing on the host too.
-pub const STAND_IN: &str = r#"for entry in "$2"/worktrees/*/gitdir; do
+/// What is missing in the checkout or in a mount (a file system `$3`, and not that of `$4`) is missing on the host too,
+/// and one of the entries named behind that was removed in this guest: nothing stands for those.
+///
+/// Says the names of those that are there. The first line says that this is a guest.
+pub const STAND_IN: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts || exit 0
+repository=$2 shared=$3 root=$4
+shift 4
+for entry in "$repository"/worktrees/*/gitdir; do
   [ -f "$entry" ] && IFS= read -r pointer <"$entry" || continue
   case $pointer in /*) ;; *) pointer=${entry%/gitdir}/$pointer ;; esac
   case $pointer in */.git) ;; *) continue ;; esac
+  name=${entry%/gitdir}
+  name=${name##*/}
+  [ -s "$pointer" ] && printf '%s\n' "$name"
   [ -e "$pointer" ] || [ -L "$pointer" ] && continue
+  for own; do [ "$own" = "$name" ] && continue 2; done
   near=${pointer%/.git}
   until [ -e "${near:-/}" ]; do near=${near%/*}; done
-  [ "$(stat -f -c %t -- "${near:-/}")" = "$3" ] &&
-    [ "$(stat -c %d -- "${near:-/}")" != "$(stat -c %d -- "$4")" ] && continue
+  [ "$(stat -f -c %t -- "${near:-/}")" = "$shared" ] &&
+    [ "$(stat -c %d -- "${near:-/}")" != "$(stat -c %d -- "$root")" ] && continue
   made=${pointer#"$near"/}
   mkdir -p -- "${pointer%/.git}" && : >"$pointer" &&
     chown -R -- "$(stat -c %u:%g -- "${near:-/}")" "$near/${made%%/*}"
 done"#;
+
+/// The worktrees of the project's repository, looked at on the host. Beside another home each has another mark:
+/// what the former one had is not in it.
+pub fn worktrees(project: &Project, home: Option<&VolumeName>) -> Worktrees {
+    let Some(repository) = &project.repository else { return Worktrees::new() };
+    // Most projects have none.
+    let Ok(entries) = fs_err::read_dir(repository.path.join("worktrees")) else { return Worktrees::new() };
+    let marked = entries.flatten().take(MOST).filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        // Not through a link: whoever works in the sandbox may have made it.
+        let found = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+        let born = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let born = born.map_or(0, |born| born.as_nanos());
+        let home = home.map(ToString::to_string).unwrap_or_default();
+        Some((name, format!("{}-{born}-{home}", found.ino())))
+    });
+    marked.collect()
+}
+
+/// Whether there is none that the guest has not seen to.
+pub fn has_seen(seen: &Seen, worktrees: &Worktrees) -> bool {
+    worktrees.iter().all(|(name, mark)| seen.get(name).is_some_and(|seen| seen.mark == *mark))
+}
+
+/// The names of those that the guest has had.
+pub fn own<'a>(worktrees: &'a Worktrees, seen: &Seen) -> Vec<&'a str> {
+    let had = |name: &str, mark: &str| seen.get(name).is_some_and(|seen| seen.here && seen.mark == mark);
+    worktrees.iter().filter(|(name, mark)| had(name, mark)).map(|(name, _)| name.as_str()).collect()
+}
+
+/// What the guest has seen, where it `said` which it has beside its `own`.
+pub fn seen(worktrees: &Worktrees, own: &[&str], said: &str) -> Seen {
+    let here = |name: &str| own.contains(&name) || said.lines().any(|line| line == name);
+    let worktrees = worktrees.iter();
+    worktrees
+        .map(|(name, mark)| (name.clone(), SeenWorktree { mark: mark.clone(), here: here(name) }))
+        .collect()
+}
 
 #[cfg(test)]
 mod tests {
@@ -71,10 +136,28 @@ mod tests {
         }
 
         fn stand_in(&self, shared: &str) {
+            self.stand_in_beside(shared, &[]);
+        }
+
+        /// What the guest says, which has had its `own`.
+        fn stand_in_beside(&self, shared: &str, own: &[&str]) -> String {
             let common = self.repository().join(".git");
-            let words = ["-euc", STAND_IN, "sh", "", common.to_str().unwrap(), shared, ELSEWHERE];
-            let ran = Command::new("sh").args(words).output().unwrap();
+            let (_is_a_guest, script) = STAND_IN.split_once('\n').unwrap();
+            let words = ["-uc", script, "sh", "", common.to_str().unwrap(), shared, ELSEWHERE];
+            let ran = Command::new("sh").args(words).args(own).output().unwrap();
             assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+            String::from_utf8(ran.stdout).unwrap()
+        }
+
+        fn project(&self) -> Project {
+            Project {
+                repository: Some(crate::Repository { path: self.repository().join(".git"), relative: None }),
+                checkout: sandbox_model::CheckoutSlug::new("project", &self.repository()),
+                repo: None,
+                root: self.repository(),
+                subdir: PathBuf::new(),
+                config_dir: self.path("config"),
+            }
         }
 
         /// The file system that all of this is on.
@@ -145,5 +228,44 @@ mod tests {
         let before = fs_err::read(place.tree().join(".git")).unwrap();
         place.stand_in(SHARED);
         assert_eq!(fs_err::read(place.tree().join(".git")).unwrap(), before);
+    }
+
+    #[test]
+    fn one_that_was_removed_in_the_guest_is_lost() {
+        let home: VolumeName = "home-1".parse().unwrap();
+        let place = Place::new();
+        git(&place.repository(), &["worktree", "add", "--quiet", "../home of dev/own"]);
+        let found = worktrees(&place.project(), Some(&home));
+        assert!(!has_seen(&Seen::new(), &found) && own(&found, &Seen::new()).is_empty());
+        let said = place.stand_in_beside(SHARED, &[]);
+        assert_eq!(said, "own\n");
+        let known = seen(&found, &[], &said);
+        assert!(has_seen(&known, &found));
+        assert_eq!(own(&found, &known), ["own"]);
+        // What stands for another is none of the guest's own.
+        assert_eq!(place.stand_in_beside(SHARED, &["own"]), "own\n");
+
+        for tree in [place.path("home of dev/own"), place.tree()] {
+            fs_err::remove_dir_all(tree).unwrap();
+        }
+        let known = seen(&found, &["own"], &place.stand_in_beside(SHARED, &["own"]));
+        assert!(place.survives(), "the other's");
+        let left = worktrees(&place.project(), Some(&home));
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["fix-it"], "the guest's own is lost");
+        assert!(has_seen(&known, &left) && known["own"].here);
+        // The next of its name is another, and so is the same beside another home.
+        git(&place.repository(), &["worktree", "add", "--quiet", "-f", "../home of dev/own", "own"]);
+        let again = worktrees(&place.project(), Some(&home));
+        assert!(!has_seen(&known, &again) && own(&again, &known).is_empty());
+        let elsewhere = worktrees(&place.project(), Some(&"home-2".parse().unwrap()));
+        assert!(!has_seen(&known, &elsewhere) && own(&elsewhere, &known).is_empty());
+    }
+
+    #[test]
+    fn a_project_without_worktrees_has_nothing_to_see_to() {
+        let place = Place::new();
+        git(&place.repository(), &["worktree", "prune"]);
+        assert_eq!(worktrees(&place.project(), None), Worktrees::new());
+        assert!(has_seen(&Seen::new(), &Worktrees::new()));
     }
 }

@@ -128,8 +128,11 @@ mod tests {
         let bundle = Bundle::new(&first, &ProvisionRecord::default(), Some(&home)).unwrap();
         assert_eq!(bundle.written, [".config/x/a", ".config/x/b", ".rc"]);
         assert_eq!(bundle.removed, Vec::<String>::new());
-        let record =
-            ProvisionRecord { home_volume: Some(home.clone()), files: bundle.files, hooks_boot: None };
+        let record = ProvisionRecord {
+            home_volume: Some(home.clone()),
+            files: bundle.files,
+            ..ProvisionRecord::default()
+        };
         assert!(Bundle::new(&first, &record, Some(&home)).unwrap().is_empty());
 
         let second = assembly(&[(".config/x/a", "1"), (".rc", "4")]);

@@ -1,9 +1,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use sandbox_lifecycle::{HomeMapping, Provisioned, Up, UpRequest, provision, startup_hooks};
+use sandbox_lifecycle::{HomeMapping, Provisioned, Repository, Up, UpRequest, provision, startup_hooks};
 use sandbox_model::ExecSpec;
 use sandbox_runtime::Runtime;
+use sandbox_state::{ProvisionRecord, read_record};
 
 use crate::Case;
 use crate::lab::Lab;
@@ -12,6 +13,7 @@ pub const CASES: &[Case] = &[
     ("configuration_is_copied_when_it_changes_and_removed_when_it_is_gone", copies),
     ("a_thousand_files_are_one_transfer", thousand),
     ("hooks_are_given_out_once_a_boot", hooks),
+    ("an_interrupted_boot_keeps_its_hooks_and_later_worktrees_are_seen_to", worktrees),
 ];
 
 fn guest_file(lab: &Lab, path: &str) -> String {
@@ -128,4 +130,40 @@ fn hooks() {
     let up = sandbox_lifecycle::up(&context, &request).unwrap();
     assert_ne!(up.boot_id, boot);
     assert!(ask(&request, &up).is_empty(), "what hooks started goes on in a guest that wakes");
+}
+
+fn worktrees() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let (context, mut request) = (lab.context(), lab.request());
+    let script = lab.dir.join("script");
+    fs::write(&script, "true").unwrap();
+    let mapping = HomeMapping { source: script, startup: true, root: false };
+    request.provision.home.insert("bin/prepare".into(), mapping);
+    let repository = lab.dir.join("repository");
+    request.project.repository = Some(Repository { path: repository.clone(), relative: None });
+    let (_, assembly) = provision(&context, &request, &up).unwrap();
+    let ask = || startup_hooks(&context, &request, &up, &assembly, None);
+    let known = || {
+        let record = read_record::<ProvisionRecord>(&lab.files().provision()).unwrap().unwrap();
+        record.worktrees.into_keys().collect::<Vec<_>>()
+    };
+    // Without its workspace the guest runs no command.
+    let (project, away) = (lab.dir.join("project"), lab.dir.join("away"));
+    let without_commands = |ask: &dyn Fn()| {
+        fs::rename(&project, &away).unwrap();
+        ask();
+        fs::rename(&away, &project).unwrap();
+    };
+    without_commands(&|| assert!(ask().is_err()));
+    assert_eq!(ask().unwrap().len(), 1, "the boot has not had them");
+    assert_eq!(known(), [""; 0]);
+
+    fs::create_dir_all(repository.join("worktrees/one")).unwrap();
+    without_commands(&|| assert!(ask().is_err(), "the guest is told of it"));
+    assert!(ask().unwrap().is_empty());
+    assert_eq!(known(), ["one"]);
+    without_commands(&|| assert!(ask().unwrap().is_empty(), "nothing has changed"));
+    fs::remove_dir(repository.join("worktrees/one")).unwrap();
+    without_commands(&|| assert!(ask().unwrap().is_empty(), "nothing is left to be told"));
 }
