@@ -137,7 +137,7 @@ fn the_life_of_a_sandbox() {
     let environment = TestEnvironment::new();
     assert_snapshot!(environment.run(&["list"]), @"there are no sandboxes");
     assert_eq!(environment.run(&["list", "--format", "json"]).success(), "[]\n");
-    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"there is no sandbox `project-HASH-opencode");
+    assert_snapshot!(without_hash(&environment.run(&["stop"]).to_string()), @"there is no sandbox project-HASH-opencode");
     environment.run(&["exec", "true"]);
     let table = environment.run(&["list"]).success();
     assert_snapshot!(without_hash(&table[..table.rfind("running").unwrap() + 7]), @"
