@@ -272,6 +272,17 @@ impl Compiled {
         self.first(|policy| policy.evaluate_egress(to, protocol, state), || self.entry_for(to, name))
     }
 
+    /// What happens to a ping of `to`, which the guest knows by `name`: an entry with a port opens none.
+    pub fn decide_ping(&self, to: IpAddr, state: &SharedState, name: Option<&str>) -> Decision {
+        let protocol = if to.is_ipv4() { engine::Protocol::Icmpv4 } else { engine::Protocol::Icmpv6 };
+        let entry = || match name {
+            _ if self.is_this_machine(to) => "host".into(),
+            Some(name) => name.into(),
+            None => to.to_string(),
+        };
+        self.first(|policy| policy.evaluate_egress_ip(to, protocol, state), entry)
+    }
+
     /// Whether names decide about connections.
     pub fn has_names(&self) -> bool {
         self.rules.iter().any(|(rule, _)| {
@@ -322,9 +333,14 @@ impl Compiled {
         self.addresses.gateways().iter().any(|gateway| gateway.ip() == ip)
     }
 
+    /// Whether an address is this machine in any spelling, which `host` opens.
+    fn is_this_machine(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        ip.is_loopback() || ip.is_unspecified() || self.is_host(ip)
+    }
+
     fn entry_for(&self, to: SocketAddr, name: Option<&str>) -> String {
-        let ip = to.ip().to_canonical();
-        if ip.is_loopback() || ip.is_unspecified() || self.is_host(ip) {
+        if self.is_this_machine(to.ip()) {
             return format!("host:{}", to.port());
         }
         name.map_or_else(|| to.to_string(), |name| format!("{name}:{}", to.port()))

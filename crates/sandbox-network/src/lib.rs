@@ -23,6 +23,7 @@ mod floor;
 mod framing;
 mod log;
 mod named;
+mod ping;
 mod pump;
 mod rights;
 mod secrets;

@@ -16,11 +16,10 @@ use crate::event_log::EventLog;
 use crate::named::other_name;
 
 /// Where the engine says what it refuses.
-const TARGETS: [&str; 5] = [
+const TARGETS: [&str; 4] = [
     "microsandbox_network::engine::dns",
     "microsandbox_network::engine::tcp",
     "microsandbox_network::engine::tls",
-    "microsandbox_network::engine::icmp",
     "microsandbox_network::engine::secrets",
 ];
 /// The engine's words; cases of the bridge's tests fail when they change.
@@ -32,8 +31,6 @@ const OTHER_NAME: [&str; 3] = [
     "TLS egress denied by domain policy",
     "TLS egress denied by default policy",
 ];
-const PING: [&str; 2] = ["ICMP echo denied by policy", "ICMPv6 echo denied by policy"];
-const GATEWAY_PING: &str = "gateway ICMP echo denied by policy";
 const SECRET: &str = "secret violation: ";
 
 /// Sends this process's log to stderr. `level` is a filter of the `tracing` family; the default is `warn`.
@@ -88,12 +85,6 @@ impl Refusals {
             OTHER_RESOLVER => {
                 let rule = "the guest asked a resolver that the policy closes";
                 Some(event(EventKind::Name, Some(words.name), rule, None))
-            }
-            GATEWAY_PING => Some(event(EventKind::Ping, None, "the host", Some("host".into()))),
-            _ if PING.contains(&message) => {
-                let opens = words.address.as_deref().and_then(|text| text.parse::<IpAddr>().ok());
-                let opens = opens.map(|address| address.to_string());
-                Some(event(EventKind::Ping, None, "no entry without a port allows it", opens))
             }
             _ if OTHER_NAME.contains(&message) => {
                 // Without a name in it the connection was refused for its address.

@@ -18,6 +18,7 @@ use crate::compile::Compiled;
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::named::FirstWords;
+use crate::ping::{Pings, echo};
 
 /// Flags of a segment: the first of a connection has only the one of the two.
 const SYN: u8 = 0x02;
@@ -38,6 +39,7 @@ pub(crate) struct Watch {
     proxies: Option<Arc<Proxies>>,
     /// Where names decide about connections.
     words: Option<FirstWords>,
+    pings: Pings,
 }
 
 impl Watch {
@@ -51,20 +53,33 @@ impl Watch {
             since: Instant::now(),
             names: HashMap::new(),
             proxies,
+            pings: Pings::probe(),
         }
     }
 
     /// A frame on its way in.
     pub fn guest_sent(&mut self, frame: &[u8]) {
         self.listen(frame);
-        let Some((protocol, to)) = opening(frame) else { return };
+        if let Some((protocol, to)) = opening(frame) {
+            self.opens(protocol, to);
+        } else if let Some(to) = echo(frame) {
+            self.pings(to);
+        }
+    }
+
+    /// Whether a destination was not looked at lately.
+    fn is_new(&mut self, protocol: u8, to: SocketAddr) -> bool {
         if self.lately.len() >= REMEMBERED || self.since.elapsed() > LATELY {
             self.lately.clear();
             self.since = Instant::now();
         }
+        self.lately.insert((protocol, to))
+    }
+
+    fn opens(&mut self, protocol: Protocol, to: SocketAddr) {
         let (number, kind) =
             if protocol == Protocol::Udp { (17, EventKind::Udp) } else { (6, EventKind::Tcp) };
-        if !self.lately.insert((number, to)) {
+        if !self.is_new(number, to) {
             return;
         }
         let name = self.names.get(&to.ip());
@@ -86,6 +101,33 @@ impl Watch {
             at: now(),
             verdict,
             kind,
+            name: name.cloned(),
+            address: Some(to.to_string()),
+            rule: decision.rule,
+            opens: decision.opens,
+        });
+    }
+
+    fn pings(&mut self, to: IpAddr) {
+        if !self.is_new(1, SocketAddr::new(to, 0)) {
+            return;
+        }
+        let name = self.names.get(&to);
+        let mut decision = self.policy.decide_ping(to, &self.state, name.map(String::as_str));
+        let problem = self.pings.problem(to).filter(|_| !self.policy.is_host(to));
+        let verdict = match (decision.action, problem) {
+            (Action::Deny, _) => Verdict::Denied,
+            (Action::Allow, None) => Verdict::Allowed,
+            (Action::Allow, Some(problem)) => {
+                decision.rule.push_str(", but ");
+                decision.rule.push_str(problem);
+                Verdict::Failed
+            }
+        };
+        self.log.report(&Event {
+            at: now(),
+            verdict,
+            kind: EventKind::Ping,
             name: name.cloned(),
             address: Some(to.to_string()),
             rule: decision.rule,
@@ -229,6 +271,7 @@ mod tests {
                 bytes.copy_from_slice(if kind == 1 { &[0x08, 0x00] } else { &[0x86, 0xdd] });
             }
             let _ = opening(&frame);
+            let _ = echo(&frame);
             let _ = answer(&frame);
         }
     }

@@ -7,6 +7,7 @@ mod cores;
 mod names;
 mod own;
 mod peer;
+mod ping;
 mod process;
 mod proxies;
 mod resolver;

@@ -75,6 +75,26 @@ impl Outside {
         told.recv().unwrap()
     }
 
+    /// How many pings arrived out there, of IPv4 and of IPv6.
+    pub fn pings(&self) -> (u64, u64) {
+        self.run(|| {
+            let count = |file: &str, number: fn(&str) -> Option<u64>| {
+                let path = format!("/proc/thread-self/net/{file}");
+                number(&std::fs::read_to_string(path).unwrap()).unwrap()
+            };
+            let v4 = count("snmp", |text| {
+                let mut lines = text.lines().filter_map(|line| line.strip_prefix("Icmp: "));
+                let at = lines.next()?.split(' ').position(|name| name == "InEchos")?;
+                lines.next()?.split(' ').nth(at)?.parse().ok()
+            });
+            let v6 = count("snmp6", |text| {
+                let line = text.lines().find(|line| line.starts_with("Icmp6InEchos"))?;
+                line.split_whitespace().nth(1)?.parse().ok()
+            });
+            (v4, v6)
+        })
+    }
+
     /// A server out there that sends every datagram back, and tells of it.
     pub fn udp(&self, at: SocketAddr) -> Receiver<()> {
         let socket = self.run(move || UdpSocket::bind(at).unwrap());

@@ -16,9 +16,9 @@ use msb_smoltcp::wire::{
 };
 use sandbox_wire::BootNetwork;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A datagram that is dropped has no answer: how long to wait for none.
-const SILENCE: Duration = Duration::from_millis(600);
+pub const SILENCE: Duration = Duration::from_millis(600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tcp {
@@ -181,6 +181,28 @@ impl Peer {
     /// Bytes as they are, whether or not they are frames.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.card.socket.write_all(bytes).unwrap();
+    }
+
+    /// The guest's own address in the family of `other`.
+    pub fn address(&self, other: IpAddr) -> IpAddr {
+        match other {
+            IpAddr::V4(_) => self.interface.ipv4_addr().unwrap().into(),
+            IpAddr::V6(_) => self.interface.ipv6_addr().unwrap().into(),
+        }
+    }
+
+    /// Sends a frame past the stack; whether one that is `wanted` comes back in time. All others are the stack's.
+    pub fn answered(&mut self, frame: Vec<u8>, patience: Duration, wanted: impl Fn(&[u8]) -> bool) -> bool {
+        self.card.sent.push_back(frame);
+        let begin = Instant::now();
+        while begin.elapsed() < patience {
+            self.turn();
+            if let Some(at) = self.card.received.iter().position(|frame| wanted(frame)) {
+                self.card.received.remove(at);
+                return true;
+            }
+        }
+        false
     }
 
     /// Sends the first packet of a connection to any address whatever, past the stack's own rules.
