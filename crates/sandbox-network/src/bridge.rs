@@ -123,7 +123,7 @@ pub fn bridge(
         .map_err(BridgeError::Threads)?;
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
-    let mut watch = Watch::new(policy, told, proxies);
+    let mut watch = Watch::new(policy, told, proxies, config.secrets.is_some());
     ready(&boot);
     let outcome = pump::pump(guest, &mut *backend, &mut watch);
     threads.shutdown_timeout(Duration::from_millis(200));

@@ -14,7 +14,7 @@ use microsandbox_network::shared::SharedState;
 use sandbox_model::Proxies;
 
 use crate::answers::{Found, answer};
-use crate::compile::Compiled;
+use crate::compile::{Compiled, Decision};
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::named::FirstWords;
@@ -40,10 +40,18 @@ pub(crate) struct Watch {
     /// Where names decide about connections.
     words: Option<FirstWords>,
     pings: Pings,
+    /// TLS is ended here, that of resolvers too.
+    ends_tls: bool,
 }
 
 impl Watch {
-    pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>) -> Self {
+    /// `ends_tls`: what the guest says inside of TLS is read.
+    pub fn new(
+        policy: Arc<Compiled>,
+        log: EventLog,
+        proxies: Option<Arc<Proxies>>,
+        ends_tls: bool,
+    ) -> Self {
         Self {
             state: policy.state(),
             words: policy.has_names().then(FirstWords::default),
@@ -54,6 +62,7 @@ impl Watch {
             names: HashMap::new(),
             proxies,
             pings: Pings::probe(),
+            ends_tls,
         }
     }
 
@@ -82,8 +91,18 @@ impl Watch {
         if !self.is_new(number, to) {
             return;
         }
+        let hidden = hides_names(protocol, to.port());
+        if hidden && protocol == Protocol::Tcp && self.ends_tls {
+            // Answered like port 53, name by name.
+            return;
+        }
         let name = self.names.get(&to.ip());
-        let mut decision = self.policy.decide(to, protocol, &self.state, name.map(String::as_str));
+        let mut decision = if hidden {
+            let rule = "names are asked for at port 53, where the policy sees them".into();
+            Decision { action: Action::Deny, rule, opens: None }
+        } else {
+            self.policy.decide(to, protocol, &self.state, name.map(String::as_str))
+        };
         let allowed = decision.action == Action::Allow;
         let verdict = match (allowed, self.way(protocol, to, name)) {
             (false, _) => Verdict::Denied,
@@ -219,6 +238,15 @@ fn opening(frame: &[u8]) -> Option<(Protocol, SocketAddr)> {
         6 if payload.get(13)? & SYN_ACK == SYN => Some((Protocol::Tcp, SocketAddr::new(to, port))),
         17 => Some((Protocol::Udp, SocketAddr::new(to, port))),
         _ => None,
+    }
+}
+
+/// Whether names are asked for at a port where the policy cannot see them: by DNS over TLS or QUIC, or from
+/// neighbours. The engine closes these, whatever an entry says.
+const fn hides_names(protocol: Protocol, port: u16) -> bool {
+    match protocol {
+        Protocol::Tcp => port == 853,
+        _ => matches!(port, 853 | 5353 | 5355 | 137),
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cores;
+mod hidden_names;
 mod names;
 mod own;
 mod peer;
