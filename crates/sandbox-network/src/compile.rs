@@ -6,7 +6,10 @@
 //! 3. denied addresses, and names denied for one port only: these may resolve
 //! 4. allowed: the host, and whatever lies inside the floor
 //! 5. the floor ([`crate::floor`])
-//! 6. everything else that is allowed, then the profile's class
+//! 6. addresses that are allowed, then the profile's class, then names
+//!
+//! Names come last because a connection that reaches a rule for one waits for what it says first, while a server
+//! that speaks first waits for nobody ([`crate::server_first`]).
 //!
 //! The host is written as its gateway addresses and never as the engine's host group, because a rule of
 //! that group also decides about the resolver. `*` is the public and the private class for the same reason as
@@ -24,6 +27,7 @@ use sandbox_model::{HOST_NAMES, NetworkPolicy, NetworkProfile};
 use crate::GuestAddresses;
 use crate::entry::{EgressList, Entry, PolicyError, Target};
 use crate::floor::{Closed, floor, is_inside};
+use crate::server_first;
 
 /// The most connections of one guest at once, TCP and UDP each: a guest must not eat the host's memory.
 const MAX_CONNECTIONS: usize = 4096;
@@ -87,7 +91,10 @@ pub(crate) fn compile(
     local: &[IpAddr],
 ) -> Result<Compiled, PolicyError> {
     let resolver = |entry: &str| entry.parse().map_err(|_| PolicyError::Resolver { entry: entry.into() });
-    let rules = rules(policy, addresses.gateways(), local)?;
+    let mut rules = rules(policy, addresses.gateways(), local)?;
+    for (rule, _) in &mut rules {
+        server_first::spare(rule);
+    }
     Ok(Compiled {
         profile: policy.profile,
         alone: rules.iter().map(|(rule, _)| alone(rule)).collect(),
@@ -108,7 +115,6 @@ pub(crate) fn rules(
     let floor = floor(gateways, local);
     let mut rules = Rules { gateways, rules: Vec::new() };
 
-    let is_name = |target: &Target| matches!(target, Target::Name(_) | Target::Suffix(_));
     let before_names =
         |entry: &Entry| entry.target == Target::Any || (is_name(&entry.target) && entry.port.is_none());
     for (entry, text) in denied.iter().filter(|(entry, _)| before_names(entry)) {
@@ -136,7 +142,11 @@ pub(crate) fn rules(
     for Closed { net, what } in &floor {
         rules.rule(Destination::Cidr(*net), Vec::new(), Action::Deny, &Origin::Floor(what));
     }
-    for (entry, text) in allowed.iter().filter(|(entry, _)| !above_floor(entry)) {
+    let (names, addresses): (Vec<_>, Vec<_>) = allowed
+        .iter()
+        .filter(|(entry, _)| !above_floor(entry))
+        .partition(|(entry, _)| is_name(&entry.target));
+    for (entry, text) in addresses {
         rules.push(entry, Action::Allow, &Origin::Allowed(text.clone()));
     }
     let class = match policy.profile {
@@ -148,7 +158,14 @@ pub(crate) fn rules(
         let origin = Origin::Profile(policy.profile);
         rules.rule(Destination::Group(group), Vec::new(), Action::Allow, &origin);
     }
+    for (entry, text) in names {
+        rules.push(entry, Action::Allow, &Origin::Allowed(text.clone()));
+    }
     Ok(rules.rules)
+}
+
+const fn is_name(target: &Target) -> bool {
+    matches!(target, Target::Name(_) | Target::Suffix(_))
 }
 
 fn alone(rule: &Rule) -> engine::NetworkPolicy {
@@ -281,6 +298,13 @@ impl Compiled {
             None => to.to_string(),
         };
         self.first(|policy| policy.evaluate_egress_ip(to, protocol, state), entry)
+    }
+
+    /// Whether a connection to `to` waits for what it says first, because names decide about it.
+    pub fn waits(&self, to: SocketAddr, state: &SharedState) -> bool {
+        let source = engine::HostnameSource::Deferred;
+        self.engine_policy().evaluate_egress_with_source(to, engine::Protocol::Tcp, state, source)
+            == engine::EgressEvaluation::DeferUntilHostname
     }
 
     /// Whether names decide about connections.

@@ -27,6 +27,7 @@ mod ping;
 mod pump;
 mod rights;
 mod secrets;
+mod server_first;
 mod tokens;
 mod upstream;
 mod wake;

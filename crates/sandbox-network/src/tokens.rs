@@ -106,10 +106,10 @@ mod tests {
             "deny@[2002::/16]",
             "allow@10.1.0.0/16:any:22",
             "allow@[2001:db8::1/128]:any:443",
-            "allow@suffix=example.com",
             "allow@public",
+            "allow@suffix=example.com",
         ];
         assert!(order.map(place).is_sorted(), "{words:?}");
-        assert_eq!(words.last().map(String::as_str), Some("allow@public"));
+        assert_eq!(words.last().map(String::as_str), Some("allow@suffix=example.com"));
     }
 }

@@ -19,6 +19,7 @@ use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::named::FirstWords;
 use crate::ping::{Pings, echo};
+use crate::server_first;
 
 /// Flags of a segment: the first of a connection has only the one of the two.
 const SYN: u8 = 0x02;
@@ -46,12 +47,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// `ends_tls`: what the guest says inside of TLS is read.
-    pub fn new(
-        policy: Arc<Compiled>,
-        log: EventLog,
-        proxies: Option<Arc<Proxies>>,
-        ends_tls: bool,
-    ) -> Self {
+    pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>, ends_tls: bool) -> Self {
         Self {
             state: policy.state(),
             words: policy.has_names().then(FirstWords::default),
@@ -106,7 +102,17 @@ impl Watch {
         let allowed = decision.action == Action::Allow;
         let verdict = match (allowed, self.way(protocol, to, name)) {
             (false, _) => Verdict::Denied,
-            (true, Way::Direct) => Verdict::Allowed,
+            (true, Way::Direct) => {
+                if protocol == Protocol::Tcp
+                    && server_first::is_usual(to.port())
+                    && self.policy.waits(to, &self.state)
+                {
+                    let advice =
+                        ", and waits 5 s for the client to speak; an entry with the address does not";
+                    decision.rule.push_str(advice);
+                }
+                Verdict::Allowed
+            }
             (true, Way::Proxy) => {
                 decision.rule.push_str(", through the proxy");
                 Verdict::Allowed

@@ -148,6 +148,67 @@ fn without_names_in_the_lists_the_engine_looks_at_addresses_only() {
     assert!(compiled(&names).engine_policy().has_domain_rules());
 }
 
+fn found(compiled: &Compiled, name: &str, address: [u8; 4]) -> SharedState {
+    use microsandbox_network::shared::ResolvedHostnameFamily;
+
+    let state = compiled.state();
+    let minute = std::time::Duration::from_mins(1);
+    assert!(state.cache_resolved_hostname(name, ResolvedHostnameFamily::Ipv4, [address.into()], minute));
+    state
+}
+
+#[test]
+fn a_server_that_speaks_first_waits_only_where_a_name_alone_opens_it() {
+    use NetworkProfile::{None, Private, Public};
+
+    let waits = |policy: &NetworkPolicy, to: &str| {
+        let (compiled, to) = (compiled(policy), to.parse::<SocketAddr>().unwrap());
+        let IpAddr::V4(address) = to.ip() else { panic!("{to}") };
+        let state = found(&compiled, "git.corp.example", address.octets());
+        let decision = compiled.decide(to, Protocol::Tcp, &state, Option::None);
+        assert_eq!(decision.action, Action::Allow, "{to}: {decision:?}");
+        compiled.waits(to, &state)
+    };
+    let name_alone = policy(None, &["git.corp.example"], &[]);
+    assert!(waits(&name_alone, "10.0.0.7:22") && waits(&name_alone, "10.0.0.7:443"));
+    // As the entry of a private name has to be written anyway, in either order.
+    for entries in [["git.corp.example", "10.0.0.0/8"], ["10.0.0.0/8", "git.corp.example"]] {
+        assert!(!waits(&policy(None, &entries, &[]), "10.0.0.7:22"));
+    }
+    let one_port = policy(None, &["git.corp.example", "10.0.0.7:25"], &[]);
+    assert!(!waits(&one_port, "10.0.0.7:25") && waits(&one_port, "10.0.0.7:22"));
+    assert!(!waits(&policy(Public, &["git.corp.example"], &[]), "93.184.216.34:25"));
+    assert!(!waits(&policy(Private, &[".corp.example"], &[]), "10.0.0.7:25"));
+    // A denied name is looked for in what connections say, where they say one.
+    let denied = policy(Public, &["host"], &[".ads.example", "one.example"]);
+    for server in ["93.184.216.34:25", "93.184.216.34:22", "93.184.216.34:3306", "172.16.0.1:3306"] {
+        assert!(!waits(&denied, server), "{server}");
+    }
+    assert!(waits(&denied, "93.184.216.34:443") && waits(&denied, "93.184.216.34:80"));
+    // One that is denied for this port alone does resolve, so that addresses are known by it.
+    assert!(waits(&policy(Public, &[], &["mail.example:25"]), "93.184.216.34:25"));
+}
+
+#[test]
+fn what_is_denied_by_name_stays_closed_at_the_ports_of_servers_that_speak_first() {
+    let allow = ["git.corp.example", "10.0.0.0/8"];
+    for deny in ["git.corp.example", ".corp.example"] {
+        let compiled = compiled(&policy(NetworkProfile::Public, &allow[..1], &[deny]));
+        assert_eq!(compiled.decide_name("git.corp.example").unwrap().action, Action::Deny, "{deny}");
+        assert!(!compiled.allows_saying(
+            "93.184.216.34:443".parse().unwrap(),
+            &compiled.state(),
+            "git.corp.example"
+        ));
+    }
+    // It resolves, and its address is closed at that port, whatever allows it.
+    let compiled = compiled(&policy(NetworkProfile::None, &allow, &["git.corp.example:22"]));
+    let state = found(&compiled, "git.corp.example", [10, 0, 0, 7]);
+    let action = |to: &str| compiled.decide(to.parse().unwrap(), Protocol::Tcp, &state, None).action;
+    assert_eq!((action("10.0.0.7:22"), action("10.0.0.7:25")), (Action::Deny, Action::Allow));
+    assert_eq!(action("10.0.0.8:22"), Action::Allow);
+}
+
 /// `None` for what is allowed.
 fn told(decision: &Decision) -> Option<String> {
     let Decision { action: Action::Deny, rule, opens } = decision else { return None };
@@ -161,14 +222,9 @@ fn told(decision: &Decision) -> Option<String> {
 
 #[test]
 fn an_address_is_what_its_name_may() {
-    use microsandbox_network::shared::ResolvedHostnameFamily;
-
     let compiled = compiled(&policy(NetworkProfile::None, &["api.example.com:443"], &[]));
-    let state = compiled.state();
     let (name, to) = ("api.example.com", |port| SocketAddr::from(([44, 55, 66, 10], port)));
-    let addresses = [IpAddr::from([44, 55, 66, 10])];
-    let minute = std::time::Duration::from_mins(1);
-    assert!(state.cache_resolved_hostname(name, ResolvedHostnameFamily::Ipv4, addresses, minute));
+    let state = found(&compiled, name, [44, 55, 66, 10]);
     let decide = |port| compiled.decide(to(port), Protocol::Tcp, &state, Some(name));
     let allowed = decide(443);
     assert_eq!(

@@ -13,6 +13,7 @@ mod process;
 mod proxies;
 mod resolver;
 mod secrets;
+mod server_first;
 mod servers;
 mod tls;
 mod upstream;
