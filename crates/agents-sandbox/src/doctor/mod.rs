@@ -6,6 +6,7 @@ mod credentials;
 mod disk;
 mod engine;
 mod folders;
+mod host_kernel;
 mod kernel;
 mod programs;
 mod proxy;
@@ -65,6 +66,7 @@ impl Finding {
 pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) -> Vec<Finding> {
     let engine = engine::check(settings);
     let mut findings = vec![
+        host_kernel::check(),
         qemu::check(),
         accelerator::check(),
         runtime::check(layout, settings),
