@@ -89,7 +89,11 @@ fn elsewhere(world: &World, commit: &str) {
     assert_eq!(inside(&format!("git status --porcelain && {commit} && pwd")), "/workspace\n");
     assert_eq!(world.git(tree, &["log", "-1", "--format=%s"]), "guest");
     assert_eq!(world.git(tree, &["status", "--porcelain"]), "");
-    // One that is made there works here, and what only the host sees survives the guest's tidying.
+    // One that is made there works here, and what only the host sees survives the guest's tidying, also what is made
+    // while the guest runs.
+    let later = world.beside("later");
+    let later = later.to_str().unwrap();
+    world.git(".", &["worktree", "add", "--quiet", later]);
     inside(
         "git worktree add --quiet trees/inner && \
          touch -d '1 year ago' \"$(git rev-parse --git-common-dir)\"/worktrees/guest/* && \
@@ -100,10 +104,14 @@ fn elsewhere(world: &World, commit: &str) {
     std::thread::sleep(BELIEF);
     assert_eq!(inside("git -C trees/inner log -1 --format=%s"), "host\n");
     let listed = world.git(".", &["worktree", "list"]);
-    assert!(
-        listed.contains(&inner) && listed.contains("trees/guest") && !listed.contains("prunable"),
-        "{listed}"
-    );
+    let whole = [&*inner, "trees/guest", later].iter().all(|tree| listed.contains(*tree));
+    assert!(whole && !listed.contains("prunable"), "{listed}");
+    assert_eq!(world.git(later, &["status", "--porcelain"]), "");
+    world.git(".", &["worktree", "remove", later]);
+    // One that is removed there with nothing but `rm` is lost there too: nothing stands for it after the next boot.
+    inside("git worktree add --quiet --detach ~/mine");
+    inside("true");
+    inside("rm -r ~/mine");
 
     // Relative pointers, as git can write them: they lead elsewhere from the workspace.
     let private = "../trees-project/.git/worktrees/trees-project-elsewhere";
@@ -111,7 +119,7 @@ fn elsewhere(world: &World, commit: &str) {
     assert_eq!(world.git(tree, &["status", "--porcelain"]), "");
     let mut stop = world.command(World::program());
     assert!(stop.args(["stop", "--cold"]).current_dir(tree).status().unwrap().success());
-    assert_eq!(inside("git log -1 --format=%s"), "guest\n");
+    assert_eq!(inside("git log -1 --format=%s && test ! -e ~/mine && echo gone"), "guest\ngone\n");
     world.git(".", &["worktree", "remove", "--force", &inner]);
     assert!(stop.status().unwrap().success());
     world.git(".", &["worktree", "remove", "--force", tree]);
