@@ -1,6 +1,6 @@
 #!/bin/bash
 # A world around the sandboxes of the next cases: three hosts with names in a network namespace, two services on
-# this machine's loopback, and settings that open some of it. $LAB_KEY is a secret for one of the hosts.
+# this machine's loopback, two folders, and settings that open some of it. $LAB_KEY is a secret for one of the hosts.
 world=$HOME/beyond
 mkdir -p "$world" "$HOME/.config/agents-sandbox" .agents-sandbox
 modprobe veth
@@ -23,7 +23,7 @@ cat "$world/server.key" >> "$world/server.pem"
 # What this machine trusts; its disk is thrown away.
 cat "$world/authority.pem" >> /etc/ssl/certs/ca-certificates.crt
 
-names=api.example.com=203.0.113.5,other.example.com=203.0.113.6,shut.example.com=203.0.113.7
+names=api.example.com=203.0.113.5,other.example.com=203.0.113.6,shut.example.com=203.0.113.7,denied.example.com=203.0.113.7
 ip netns exec world /in/bin/beyond-server "$names" "$world/server.pem" "$HOME/logs/beyond.log" \
   203.0.113.{5,6,7}:{80,443} > "$world/outside" 2> "$HOME/logs/beyond.err" &
 outside=$!
@@ -40,12 +40,25 @@ cat > .agents-sandbox/config.yaml <<YAML
 network:
   provider: []
   dns-servers: ["203.0.113.5"]
-  egress-allow: ["host:$open", "api.example.com", "other.example.com"]
+  egress-allow: ["host:$open", "api.example.com", "other.example.com", "denied.example.com"]
+  egress-deny: ["denied.example.com"]
 YAML
+# A port that nobody has, and folders beside the project.
+published=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+mkdir -p "$world/read" "$world/write"
+echo "from the host" > "$world/read/note"
+chmod 777 "$world/write"
+cat > "$HOME/.config/agents-sandbox/config.yaml" <<YAML
+ports: ["$published:8000"]
+mounts:
+  /read: { source: $world/read, readonly: true }
+  /write: $world/write
+YAML
+# Not as a variable: then every process of these cases would have it.
 LAB_KEY=sk-$(od -An -N12 -tx4 /dev/urandom | tr -d ' ')
-export LAB_KEY
+(umask 077; printf '%s\n' "$LAB_KEY" > "$HOME/lab-key")
 cat > "$HOME/.config/agents-sandbox/env.secret.yaml" <<YAML
-API_KEY: { from-env: LAB_KEY, host: api.example.com }
+API_KEY: { from-file: $HOME/lab-key, host: api.example.com }
 YAML
 chmod 600 "$HOME/.config/agents-sandbox/env.secret.yaml"
 
@@ -62,4 +75,6 @@ ask() { # HOST
 heard() { grep -qF -- "$1" "$HOME/logs/beyond.log"; }
 never_heard() { ! heard "$1"; }
 # Files of the program and of microsandbox; disks are too large to be read here.
+# Processes of this machine that have it in their environment or their command line; not whoever searches.
+in_processes() { grep -lF -f <(printf '%s\n' "$1") /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; }
 in_files() { find "$HOME/.local/share/agents-sandbox" "$HOME/.config" . -type f -size -8M -exec grep -lF -- "$1" {} +; }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a sandbox on microsandbox reaches, and what becomes of its secret.
+# What a sandbox on microsandbox reaches, what reaches it, and what becomes of its secret.
 . /in/bin/words
 export AGENTS_SANDBOX_RUNTIME=microsandbox AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=1h
 mkdir -p "$HOME/shop"
@@ -15,10 +15,36 @@ page other.example.com 80
 must "an allowed name is not reached" says "page at 203.0.113.6"
 page shut.example.com 80
 must "a name that is not allowed is reached" test "$code" != 0 -a -z "$said"
+page denied.example.com 80
+must "a name that is allowed and denied is reached" test "$code" != 0 -a -z "$said"
 page 203.0.113.7 80
 must "an address that is not allowed is reached" test "$code" != 0 -a -z "$said"
 must "somebody got through to it" never_heard "203.0.113.7 "
 must "nobody heard what was allowed" heard "203.0.113.6 "
+end
+
+begin a_port_leads_in_and_only_from_this_machine
+serve='use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 1, LocalPort => 8000, ReuseAddr => 1) or die;
+  my $c = $s->accept; print $c "hello from the guest\n"'
+agents-sandbox exec -- perl -e "$serve" > "$HOME/logs/serve.log" 2>&1 &
+client=$!
+said= left=120
+until [ -n "$said" ] || [ "$left" = 0 ]; do
+  said=$(timeout 5 bash -c "exec 3<>/dev/tcp/127.0.0.1/$published && cat <&3" 2>/dev/null) || sleep 1
+  left=$((left - 1))
+done
+must "the guest's server is not reached" says "hello from the guest"
+must "it listens beyond loopback" test -z "$(ss -Hltn "sport = :$published" | grep -v '127.0.0.1\|\[::1\]')"
+kill $client 2>/dev/null
+end
+
+begin folders_of_the_host_are_there_as_they_were_meant
+program exec -- cat /read/note
+must "the folder to read is not there" says "from the host"
+program exec --root -- sh -c 'echo changed > /read/note; echo new > /read/more; echo "from the guest" > /write/made; cat /write/made'
+must "nothing can be written where it may be" says "from the guest"
+must "what the guest wrote is not here" test "$(cat "$world/write/made")" = "from the guest"
+must "root in the guest wrote what is only for reading" test "$(cat "$world/read/note")" = "from the host" -a ! -e "$world/read/more"
 end
 
 begin a_secret_goes_to_its_host_alone
@@ -34,6 +60,17 @@ must "the guest has no stand-in, so the search proves nothing" says 'MSB_API_KEY
 must "the guest has the value" test "${said/"$LAB_KEY"/}" = "$said"
 must "no file names the secret, so the search proves nothing" test -n "$(in_files API_KEY)"
 must "files have the value: $(in_files "$LAB_KEY")" test -z "$(in_files "$LAB_KEY")"
+end
+
+begin no_process_shows_a_secret
+CONTROL=$LAB_KEY sleep 1000 &
+control=$!
+until grep -qF CONTROL "/proc/$control/environ"; do sleep 0.1; done
+found=$(in_processes "$LAB_KEY")
+must "the search does not find what is there" test "${found/"/proc/$control/environ"/}" != "$found"
+kill $control; wait $control 2>/dev/null
+found=$(in_processes "$LAB_KEY")
+must "processes have the value: $(for one in $found; do echo "$one: $(tr '\0' ' ' < "${one%/*}/cmdline" | cut -c1-150)"; done)" test -z "$found"
 end
 program stop -f
 kill "$outside" "$loopback"
