@@ -43,6 +43,7 @@ struct Machine {
 
 const PROGRAM: &str = "/in/bin/program-cases";
 const NETWORK: &str = "/in/bin/network-cases";
+const SNAPSHOT: &str = "/in/bin/snapshot-cases";
 const AGENT: &str = "/in/bin/agent-cases";
 const OVERHEAD: &str = "/in/bin/bench-overhead";
 
@@ -91,6 +92,7 @@ fn machines(cases: &[String]) -> Vec<Machine> {
         ["lent"] => vec![Machine::lent()],
         ["program"] => vec![Machine::new("program", [PROGRAM.into()])],
         ["network"] => vec![Machine::new("network", [NETWORK.into()])],
+        ["snapshot"] => vec![Machine::new("snapshot", [SNAPSHOT.into()])],
         ["agent"] => vec![Machine::new("agent", [AGENT.into()])],
         _ => vec![Machine::new("named", [contract("own", cases), contract("lent", cases)])],
     }

@@ -4,6 +4,9 @@ export HOME=/in/program PATH=/in/bin:/usr/sbin:/usr/bin:/sbin:/bin AGENTS_SANDBO
 export AGENTS_SANDBOX_MSB_ARCHIVE=/in/place/runtime AGENTS_SANDBOX_MEMORY=512M AGENTS_SANDBOX_CPUS=1
 export AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=20s
 mkdir -p "$HOME/logs"
+# What the program says goes to the console as it comes: a run that hangs has told where.
+: > "$HOME/logs/stderr"
+tail -n 0 -F "$HOME/logs/stderr" 2>/dev/null | sed -u 's/^/lab:   /' &
 passed=0 failed=0 began=0 said=
 
 # Every case is `begin`, what it does, and `must` about the outcome.
