@@ -1,16 +1,17 @@
 #!/bin/bash
-# A world around the sandboxes of the next cases: three hosts with names in a network namespace, two services on
+# A world around the sandboxes of the next cases: three hosts with names in a network namespace (with addresses such as
+# the world has: no name may lead to one of the ranges for documentation), two services on
 # this machine's loopback, two folders, and settings that open some of it. $LAB_KEY is a secret for one of the hosts.
 world=$HOME/beyond
 mkdir -p "$world" "$HOME/.config/agents-sandbox" .agents-sandbox
 modprobe veth
 ip netns add world
 ip link add outside type veth peer name inside netns world
-ip address add 203.0.113.1/24 dev outside
+ip address add 93.184.216.1/24 dev outside
 ip link set outside up
 ip -n world link set lo up
 ip -n world link set inside up
-for last in 5 6 7; do ip -n world address add 203.0.113.$last/24 dev inside; done
+for last in 5 6 7; do ip -n world address add 93.184.216.$last/24 dev inside; done
 
 openssl req -quiet -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=the lab" -days 2 \
   -keyout "$world/authority.key" -out "$world/authority.pem"
@@ -23,9 +24,9 @@ cat "$world/server.key" >> "$world/server.pem"
 # What this machine trusts; its disk is thrown away.
 cat "$world/authority.pem" >> /etc/ssl/certs/ca-certificates.crt
 
-names=api.example.com=203.0.113.5,other.example.com=203.0.113.6,shut.example.com=203.0.113.7,denied.example.com=203.0.113.7
+names=api.example.com=93.184.216.5,other.example.com=93.184.216.6,shut.example.com=93.184.216.7,denied.example.com=93.184.216.7
 ip netns exec world /in/bin/beyond-server "$names" "$world/server.pem" "$HOME/logs/beyond.log" \
-  203.0.113.{5,6,7}:{80,443} > "$world/outside" 2> "$HOME/logs/beyond.err" &
+  93.184.216.{5,6,7}:{80,443} > "$world/outside" 2> "$HOME/logs/beyond.err" &
 outside=$!
 /in/bin/beyond-server "" "" "$HOME/logs/loopback.log" 127.0.0.1:{0,0} > "$world/loopback" 2> "$HOME/logs/loopback.err" &
 loopback=$!
@@ -39,7 +40,7 @@ read -r open shut < "$world/loopback"
 cat > .agents-sandbox/config.yaml <<YAML
 network:
   provider: []
-  dns-servers: ["203.0.113.5"]
+  dns-servers: ["93.184.216.5"]
   egress-allow: ["host:$open", "api.example.com", "other.example.com", "denied.example.com"]
   egress-deny: ["denied.example.com"]
 YAML

@@ -40,10 +40,8 @@ pub fn run(lab: &Path, name: &str, base: &Base, inputs: &Path, closing: usize) -
     let mut qemu = Command::new("qemu-system-x86_64");
     // One processor, one thread: where two translate code that a third rewrites, as kernels do with their own
     // while they run, QEMU before 8.0 may keep the old bytes, and a kernel of the lab or of a sandbox dies.
+    // Nor may its clock count instructions (`-icount`): a guest of its guest that halts then halts everything.
     qemu.args(["-M", "q35", "-cpu", "max,+svm", "-accel", "tcg,thread=single", "-m", MEMORY_MIB])
-        // Its clock counts instructions, four nanoseconds each: on a busy computer it goes slowly, and every
-        // deadline in there is one for the machine's own progress.
-        .args(["-icount", "shift=2,sleep=on", "-rtc", "clock=vm"])
         .args(["-smp", "1", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"])
         .arg("-kernel")
         .arg(&base.kernel)

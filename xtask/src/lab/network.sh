@@ -12,15 +12,15 @@ must "the open service of this machine is not reached" says "page at 127.0.0.1"
 page host.agents-sandbox.internal "$shut"
 must "the other service of this machine is reached" test "$code" != 0 -a -z "$said"
 page other.example.com 80
-must "an allowed name is not reached" says "page at 203.0.113.6"
+must "an allowed name is not reached" says "page at 93.184.216.6"
 page shut.example.com 80
 must "a name that is not allowed is reached" test "$code" != 0 -a -z "$said"
 page denied.example.com 80
 must "a name that is allowed and denied is reached" test "$code" != 0 -a -z "$said"
-page 203.0.113.7 80
+page 93.184.216.7 80
 must "an address that is not allowed is reached" test "$code" != 0 -a -z "$said"
-must "somebody got through to it" never_heard "203.0.113.7 "
-must "nobody heard what was allowed" heard "203.0.113.6 "
+must "somebody got through to it" never_heard "93.184.216.7 "
+must "nobody heard what was allowed" heard "93.184.216.6 "
 end
 
 begin a_port_leads_in_and_only_from_this_machine
@@ -51,10 +51,10 @@ begin a_secret_goes_to_its_host_alone
 program exec -- sh -c 'echo $API_KEY'
 must "the guest has something else than the stand-in" test "$said" = '$MSB_API_KEY'
 ask api.example.com
-must "the host is not reached" says "page at 203.0.113.5"
+must "the host is not reached" says "page at 93.184.216.5"
 must "it got something else" heard "Basic $(printf 'user:%s' "$LAB_KEY" | base64)"
 ask other.example.com
-must "another host got the request" never_heard "203.0.113.6 GET /x"
+must "another host got the request" never_heard "93.184.216.6 GET /x"
 program exec --root -- sh -c 'cat /proc/[0-9]*/environ /etc/apt/auth.conf /run/* /tmp/* 2>/dev/null | tr "\0" "\n"; true'
 must "the guest has no stand-in, so the search proves nothing" says 'MSB_API_KEY'
 must "the guest has the value" test "${said/"$LAB_KEY"/}" = "$said"
@@ -62,15 +62,18 @@ must "no file names the secret, so the search proves nothing" test -n "$(in_file
 must "files have the value: $(in_files "$LAB_KEY")" test -z "$(in_files "$LAB_KEY")"
 end
 
-begin no_process_shows_a_secret
+# `msb` takes values from its environment alone, and its machine has that for as long as it lives.
+begin no_process_but_its_machine_shows_a_secret
 CONTROL=$LAB_KEY sleep 1000 &
 control=$!
 until grep -qF CONTROL "/proc/$control/environ"; do sleep 0.1; done
 found=$(in_processes "$LAB_KEY")
 must "the search does not find what is there" test "${found/"/proc/$control/environ"/}" != "$found"
 kill $control; wait $control 2>/dev/null
-found=$(in_processes "$LAB_KEY")
-must "processes have the value: $(for one in $found; do echo "$one: $(tr '\0' ' ' < "${one%/*}/cmdline" | cut -c1-150)"; done)" test -z "$found"
+for place in $(in_processes "$LAB_KEY"); do
+  words=$(tr '\0' ' ' < "${place%/*}/cmdline")
+  must "$place has the value: ${words:0:150}" test "${place##*/}" = environ -a "${words#*/msb machine --name }" != "$words"
+done
 end
 program stop -f
 kill "$outside" "$loopback"

@@ -18,8 +18,8 @@ save() { # NAME
 begin a_sandbox_with_our_mounts_cannot_be_saved_with_its_memory
 program exec -- sh -c 'echo kept > ~/kept'
 must "exit code $code" test "$code" = 0
-name=$(agents-sandbox list --names)
-save "$name"
+sandbox=$(agents-sandbox list --names)
+save "$sandbox"
 must "it can: the driver may sleep now" test "$code" != 0
 program exec -- sh -c "cat ~/kept"
 must "the attempt did it harm" says kept

@@ -6,7 +6,8 @@ export AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=20s
 mkdir -p "$HOME/logs"
 # What the program says goes to the console as it comes: a run that hangs has told where.
 : > "$HOME/logs/stderr"
-tail -n 0 -F "$HOME/logs/stderr" 2>/dev/null | sed -u 's/^/lab:   /' &
+tail -n 0 -F "$HOME/logs/stderr" 2>/dev/null > >(sed -u 's/^/lab:   /') &
+telling=$!
 passed=0 failed=0 began=0 said=
 
 # Every case is `begin`, what it does, and `must` about the outcome.
@@ -43,4 +44,4 @@ wait_for() { # STATUS SECONDS
   done
 }
 # Closes with what the machine's listener waits for.
-verdict() { echo "$passed passed, $failed failed"; }
+verdict() { kill $telling; wait $telling 2>/dev/null; echo "$passed passed, $failed failed"; }
