@@ -15,8 +15,8 @@
 //!   serial-MACHINE.log, logs/MACHINE/    of the last run
 //! ```
 //!
-//! The short run has one machine, which keeps one core busy: the real program, the contract's cases that
-//! share a sandbox, and those few others that ask most of the runtime. `cargo xtask lab all` has two machines side by
+//! The short run has one machine, which keeps one core busy: the real program, what its sandboxes reach, the contract's
+//! cases that share a sandbox, and those few others that ask most of the runtime. `cargo xtask lab all` has two machines side by
 //! side: the contract's cases that boot sandboxes of their own, and everything else.
 
 mod base;
@@ -67,7 +67,7 @@ impl Machine {
     /// What tells most in a few minutes of a core.
     fn short() -> Self {
         let own = SHORT.map(String::from);
-        Self::new("short", [PROGRAM.into(), contract("lent", &[]), contract("own", &own)])
+        Self::new("short", [PROGRAM.into(), NETWORK.into(), contract("lent", &[]), contract("own", &own)])
     }
 
     /// The contract's cases that boot sandboxes of their own.
@@ -77,13 +77,12 @@ impl Machine {
 
     /// Those that share one, and the real program.
     fn lent() -> Self {
-        Self::new("lent", [contract("lent", &[]), PROGRAM.into()])
+        Self::new("lent", [contract("lent", &[]), PROGRAM.into(), NETWORK.into(), SNAPSHOT.into()])
     }
 }
 
-/// The short run; or all but the agent's case and those of networks, which have not been seen to pass yet; or
-/// one machine by name; or the named
-/// cases of the contract.
+/// The short run; or all but the agent's case, which fetches it; or one machine by name; or the named cases of
+/// the contract.
 fn machines(cases: &[String]) -> Vec<Machine> {
     match cases.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => vec![Machine::short()],
