@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::placeholder::{API_KEY, BEARER, Header, Login};
 use crate::screen::Screen;
@@ -15,6 +15,7 @@ use crate::{FIRST_PATIENCE, PATIENCE};
 /// An agent without a server: it is simply run.
 struct Agent {
     name: &'static str,
+    binary: &'static str,
     /// On the screen once something can be typed.
     prompt: &'static str,
     /// Where it keeps a login, in the home.
@@ -31,6 +32,7 @@ struct Agent {
 fn pi_changes_a_file() {
     Agent {
         name: "pi",
+        binary: "pi",
         prompt: "fake-1",
         folder: ".pi/agent",
         variable: "PROVIDER_KEY",
@@ -44,6 +46,7 @@ fn pi_changes_a_file() {
 fn claude_code_changes_a_file() {
     Agent {
         name: "claude-code",
+        binary: "claude",
         prompt: "shift+tab to cycle",
         folder: ".claude",
         variable: "ANTHROPIC_API_KEY",
@@ -100,6 +103,7 @@ impl Agent {
         assert_eq!(world.read(&made), format!("made by {}\n", self.name));
         assert_eq!(world.owner(&made), world.owner("."), "the guest's file belongs to the checkout's owner");
         login.has_worked(&world, self.name, self.header);
+        self.has_the_version_that_is_told(&world);
         screen.close();
 
         // The sandbox still runs: its keeper waits ten seconds for another client.
@@ -117,6 +121,16 @@ impl Agent {
 }
 
 impl Agent {
+    fn has_the_version_that_is_told(&self, world: &World) {
+        let inspected = world.succeeds(&["sandbox", "inspect", "--agent", self.name], PATIENCE);
+        let inspected: Value = serde_json::from_str(&inspected).unwrap();
+        let said = world.succeeds(&["exec", "--agent", self.name, "--", self.binary, "--version"], PATIENCE);
+        // Claude Code adds its name.
+        let said = said.split_whitespace().next();
+        assert!(said.is_some(), "{inspected:#}");
+        assert_eq!(inspected["agent_version"]["installed"].as_str(), said);
+    }
+
     /// A token that a login left in the home outlives the sandbox; nothing of it is on the host.
     fn keeps_a_login(&self, world: &World) {
         let exec = |script: &str| {
