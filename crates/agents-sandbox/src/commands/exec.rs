@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::args::{AgentArg, PrepareArgs};
 use super::attend::{self, What};
-use super::{CommandResult, prepare};
+use super::{CommandResult, network, prepare};
 use crate::app::App;
 use crate::approval::{self, Purpose};
 use crate::error::CommandError;
@@ -68,6 +68,7 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let request = meant.up_request(app, &prepare_args, "exec", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
+    let first = prepare::is_new(&context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let streams = Streams { tty: args.tty, stdin: args.interactive, detach: false };
     prepare::provision(&context, &request, &up, streams)?;
@@ -80,15 +81,12 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
     let words: Vec<(String, String)> = env;
     command.env.extend(words);
-    attend::attend(
-        &context,
-        &request,
-        &up,
-        &What::Begin(&command),
-        streams,
-        "agents-sandbox exec",
-        interruptible,
-    )
+    let what = What::Begin(&command);
+    let exit = attend::attend(&context, &request, &up, &what, streams, "agents-sandbox exec", interruptible);
+    if first {
+        network::summary(app, &context, &up.name);
+    }
+    exit
 }
 
 /// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.

@@ -94,10 +94,15 @@ pub fn interruptible(context: &Context<'_>, target: Target) -> Result<Interrupti
         .map_err(|error| CommandError::new(format!("signals cannot be watched: {error}")))
 }
 
+/// Whether the sandbox is about to be made.
+pub fn is_new(context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
+    let name = sandbox_lifecycle::sandbox_name(context, &request.target())?;
+    Ok(context.runtime.inspect(&name)?.is_none())
+}
+
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
 pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
-    let first =
-        context.runtime.inspect(&sandbox_lifecycle::sandbox_name(context, &request.target())?)?.is_none();
+    let first = is_new(context, request)?;
     if first {
         let network = reach(&request.settings.network);
         if !request.settings.secrets.is_empty() {

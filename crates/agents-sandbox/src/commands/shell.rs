@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::args::PrepareArgs;
-use super::{CommandResult, attend, prepare};
+use super::{CommandResult, attend, network, prepare};
 use crate::agent_version;
 use crate::app::App;
 use crate::approval;
@@ -50,7 +50,7 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;
-    prepare::introduce(app, &context, &request)?;
+    let first = prepare::introduce(app, &context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     agent_version::ask(&context, &meant, &up);
     let streams = prepare::streams();
@@ -60,5 +60,9 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let again = if args.root { "agents-sandbox shell --root" } else { "agents-sandbox shell" };
     let again = args.prepare.agent.after(again);
     let what = attend::choose(&context, &up, &command, args.new, &again)?;
-    attend::attend(&context, &request, &up, &what, streams, &again, interruptible)
+    let exit = attend::attend(&context, &request, &up, &what, streams, &again, interruptible);
+    if first {
+        network::summary(app, &context, &up.name);
+    }
+    exit
 }

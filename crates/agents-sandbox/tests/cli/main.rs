@@ -19,6 +19,7 @@ mod kill_points;
 mod lifecycle;
 mod mounts;
 mod network;
+mod network_log;
 mod notify;
 mod odd_folders;
 mod older;

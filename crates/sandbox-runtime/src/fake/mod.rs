@@ -1,7 +1,8 @@
 //! A runtime whose commands are local processes of the host.
 //!
 //! ```text
-//! DIR/sandboxes/NAME/   record.json, boot.json (while it is meant to be up), console.log, machine.log
+//! DIR/sandboxes/NAME/   record.json, boot.json (while it is meant to be up), console.log, machine.log,
+//!                       network.log (which nobody writes but a test)
 //! DIR/homes/…           what a real driver keeps inside the home disk
 //! DIR/images/HEX/       the archive as it came, and what was read from it
 //! DIR/sandboxes/NAME/memory.json   while it sleeps: its processes are stopped, not ended
@@ -300,6 +301,11 @@ impl Runtime for FakeRuntime {
         self.store.require(name)?;
         let file = |name: &'static str, path| LogFile { name, path };
         Ok(vec![file("console", self.store.console_log(name)), file("machine", self.store.machine_log(name))])
+    }
+
+    fn network_log(&self, name: &SandboxName) -> Result<Option<PathBuf>> {
+        self.store.require(name)?;
+        Ok(Some(self.store.network_log(name)))
     }
 
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {

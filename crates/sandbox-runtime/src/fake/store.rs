@@ -74,6 +74,10 @@ impl Store {
         self.sandbox(name).join("machine.log")
     }
 
+    pub fn network_log(&self, name: &SandboxName) -> PathBuf {
+        self.sandbox(name).join("network.log")
+    }
+
     pub fn images(&self) -> PathBuf {
         self.dir.join("images")
     }

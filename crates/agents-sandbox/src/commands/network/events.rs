@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use sandbox_model::Destination;
 use sandbox_network::{Event, Verdict};
 
 use crate::error::CommandError;
@@ -48,10 +49,16 @@ impl Events {
 pub fn blocked(events: &[Event]) -> Vec<(String, usize, Option<String>)> {
     let mut blocked: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
     for event in events.iter().filter(|event| event.verdict == Verdict::Denied) {
-        let entry = blocked.entry(subject(event)).or_insert((0, event.opens.clone()));
+        let entry = blocked.entry(subject(event)).or_insert((0, proposal(event).map(String::from)));
         entry.0 += 1;
     }
     blocked.into_iter().map(|(subject, (count, opens))| (subject, count, opens)).collect()
+}
+
+/// The entry that would open what was denied. A guest names hosts as it likes: what is no entry is none to copy
+/// into a shell.
+pub fn proposal(event: &Event) -> Option<&str> {
+    event.opens.as_deref().filter(|entry| entry.parse::<Destination>().is_ok())
 }
 
 /// The name where there is one: a person knows it.
@@ -102,5 +109,7 @@ mod tests {
         let events = [("b", Verdict::Denied), ("a", Verdict::Allowed), ("b", Verdict::Denied)]
             .map(|(n, v)| event(n, v));
         assert_eq!(blocked(&events), [("b".to_string(), 2, Some("b".to_string()))]);
+        let hostile = event("$(id).example", Verdict::Denied);
+        assert_eq!(blocked(&[hostile]), [("$(id).example".to_string(), 1, None)]);
     }
 }

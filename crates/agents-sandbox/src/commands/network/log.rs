@@ -7,7 +7,7 @@ use sandbox_model::SandboxName;
 use sandbox_network::{Event, Verdict};
 use sandbox_state::Stamp;
 
-use super::events::{Events, subject};
+use super::events::{Events, proposal, subject};
 use crate::app::App;
 use crate::commands::CommandResult;
 use crate::commands::args::AgentArg;
@@ -108,7 +108,7 @@ fn row(event: &Event) -> [(String, Tone); 5] {
         Verdict::Denied => ("denied", Tone::Bad),
         Verdict::Failed => ("failed", Tone::Bad),
     };
-    let why = match &event.opens {
+    let why = match proposal(event) {
         Some(entry) => format!("{}; `network allow {entry}` opens it", event.rule),
         None => event.rule.clone(),
     };

@@ -1,4 +1,4 @@
-//! What the first run of a sandbox ends with.
+//! What the first command in a sandbox ends with, `run`, `shell` or `exec`.
 
 use sandbox_lifecycle::Context;
 use sandbox_model::SandboxName;
