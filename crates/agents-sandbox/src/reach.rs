@@ -26,23 +26,33 @@ pub struct Asked {
 /// mount of the settings lets the sandbox write the same: its root takes away what lies above. In the project itself
 /// that is no contradiction of the settings: see [`writable_anyway`].
 ///
-/// `root` is the project's folder, `repository` what is mounted for git beside it. All paths are resolved.
-pub fn check(asked: &[Asked], root: &Path, repository: Option<&ExtraMount>) -> Result<(), CommandError> {
+/// `root` is the project's folder, `repository` what is mounted for git beside it, `written` the folders that any
+/// sandbox got to write, now or earlier. All paths are resolved.
+pub fn check(
+    asked: &[Asked],
+    root: &Path,
+    repository: Option<&ExtraMount>,
+    written: &[PathBuf],
+) -> Result<(), CommandError> {
     let own = [(root, "the project's folder".to_string())];
     let own = own.into_iter().chain(repository.map(|it| (&*it.source, "the project's repository".into())));
     let own: Vec<(&Path, String)> = own.collect();
     let mounts = asked.iter().map(|asked| &asked.mount).filter(|mount| !mount.readonly);
     let mounts: Vec<(&Path, String)> =
         mounts.map(|mount| (&*mount.source, format!("mounted at {}", mount.target))).collect();
+    let elsewhere = "which a sandbox writes, or wrote".to_string();
+    let elsewhere: Vec<(&Path, String)> =
+        written.iter().map(|folder| (folder.as_path(), elsewhere.clone())).collect();
     for asked in asked {
         let (written, target) = (asked.written.display(), &asked.mount.target);
         for link in &asked.links {
-            let Some((folder, what)) = own.iter().chain(&mounts).find(|(folder, _)| link.starts_with(folder))
-            else {
+            // What stands in the place of such a folder itself was put there from outside.
+            let made = |(folder, _): &&(&Path, String)| link.starts_with(folder) && link != folder;
+            let Some((folder, what)) = own.iter().chain(&mounts).chain(&elsewhere).find(made) else {
                 continue;
             };
             return Err(CommandError::new(format!(
-                "{written}, which is to be mounted at {target}, leads through the link {}, and whoever works in the \
+                "{written}, which is to be mounted at {target}, leads through the link {}, and whoever works in a \
                  sandbox can make links there: it is in {}, {what}",
                 link.display(),
                 folder.display()
@@ -92,7 +102,8 @@ mod tests {
 
     fn refusal(asked: &[Asked]) -> Option<String> {
         let git = ExtraMount { target: "/r/.git".into(), source: "/r/.git".into(), readonly: false };
-        check(asked, Path::new("/home/me/shop"), Some(&git)).err().map(|error| error.message)
+        let written = ["/home/me/lib", "/home/me/moved"].map(PathBuf::from);
+        check(asked, Path::new("/home/me/shop"), Some(&git), &written).err().map(|error| error.message)
     }
 
     #[test]
@@ -102,6 +113,10 @@ mod tests {
             ("/home/me/shop/link", Some("/home/me/shop, the project's folder")),
             ("/home/me/x/sub", Some("/home/me/x, mounted at /a")),
             ("/r/.git/hooks", Some("/r/.git, the project's repository")),
+            ("/home/me/lib/out", Some("/home/me/lib, which a sandbox writes, or wrote")),
+            // Only from outside can a folder that was a sandbox's become a link.
+            ("/home/me/moved", None),
+            ("/home/me/library/out", None),
             ("/home/me/shop2", None),
             ("/home/me/xy/sub", None),
         ] {

@@ -12,8 +12,10 @@ use sandbox_config::{
 };
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
+    walls,
 };
 use sandbox_model::{ExtraMount, PROXY_FORMS, Proxies, Resources, SecretSpec};
+use sandbox_state::writable_folders;
 
 use crate::agent_version;
 use crate::app::App;
@@ -93,12 +95,15 @@ impl Meant {
         reviewed: &Reviewed,
     ) -> Result<UpRequest, CommandError> {
         limits::check(&self.settings, limits::Host::here())?;
-        let secrets = secrets::resolve(&App::layout()?, reviewed.secrets())?;
+        let layout = App::layout()?;
+        let mounts = self.mounts()?;
+        let walls = walls(&layout, &self.project, &mounts)?;
+        let secrets = secrets::resolve(&layout, reviewed.secrets(), &walls)?;
         let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), reviewed)?;
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox(app, reviewed, secrets.specs)?,
+            settings: self.sandbox(app, reviewed, secrets.specs, mounts)?,
             secret_values: secrets.values,
             proxies: build.proxies,
             provision: self.provision(),
@@ -151,6 +156,7 @@ impl Meant {
         app: &App,
         reviewed: &Reviewed,
         secrets: Vec<SecretSpec>,
+        mounts: Vec<ExtraMount>,
     ) -> Result<SandboxSettings, CommandError> {
         let settings = &self.settings;
         let cpus = match settings.cpus.value {
@@ -169,7 +175,7 @@ impl Meant {
             tmp_size: settings.tmp_size.value,
             workspace_quota: settings.workspace_quota.value,
             network: settings.network_policy(),
-            mounts: self.mounts()?,
+            mounts,
             ports: settings.port_forwards(),
             secrets,
             env,
@@ -187,11 +193,14 @@ const MOST_MOUNTS: usize = 16;
 
 impl Meant {
     /// Those of the settings, and what git needs.
-    fn mounts(&self) -> Result<Vec<ExtraMount>, CommandError> {
+    pub fn mounts(&self) -> Result<Vec<ExtraMount>, CommandError> {
         let asked = mounts(&self.settings)?;
         let mut mounts: Vec<ExtraMount> = asked.iter().map(|asked| asked.mount.clone()).collect();
         let repository = project::repository_mount(&self.project, &mounts);
-        reach::check(&asked, &self.project.root, repository.as_ref())?;
+        // Mostly there is no link, and then nobody looks at what others write.
+        let linked = asked.iter().any(|asked| !asked.links.is_empty());
+        let written = if linked { writable_folders(&App::layout()?)? } else { Vec::new() };
+        reach::check(&asked, &self.project.root, repository.as_ref(), &written)?;
         mounts.extend(repository);
         // What is mounted in another comes after it.
         mounts.sort_by(|a, b| a.target.cmp(&b.target));

@@ -73,7 +73,8 @@ pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
 pub use memory::forget_old_memory;
 pub use provision::{
-    Assembly, Fate, Hook, Item, Layer, Provisioned, StartupHook, assemble, provision, startup_hooks,
+    Assembly, Fate, Hook, Item, Layer, Provisioned, StartupHook, assemble, open_host_file, provision,
+    startup_hooks, walls,
 };
 pub use remove::{Removed, remove};
 pub use remove_image::remove_image;

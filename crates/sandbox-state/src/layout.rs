@@ -40,6 +40,13 @@ pub struct Layout {
 
 const APP: &str = "agents-sandbox";
 
+/// A file's name for a path.
+fn hashed(path: &Path) -> String {
+    let mut name = hex::encode(Sha256::digest(path.as_os_str().as_encoded_bytes()));
+    name.truncate(32);
+    name
+}
+
 impl Layout {
     /// XDG variables count only when absolute, as the XDG base directory specification says.
     pub fn new(environment: &Environment) -> Result<Self, StateError> {
@@ -79,10 +86,22 @@ impl Layout {
     }
 
     /// Says that this folder, absolute and resolved, was the whole checkout of a sandbox: its path, and behind a
-    /// zero byte each name that it had, the last one last.
+    /// zero byte each name that it had, the last one last, and what else it had.
     pub fn checkout_root(&self, folder: &Path) -> PathBuf {
-        let name = hex::encode(Sha256::digest(folder.as_os_str().as_encoded_bytes()));
-        self.state.join("roots").join(&name[..32])
+        self.checkout_roots().join(hashed(folder))
+    }
+
+    pub fn checkout_roots(&self) -> PathBuf {
+        self.state.join("roots")
+    }
+
+    /// Says that a sandbox got this folder, absolute and resolved, beside its checkout, to write: its path.
+    pub fn writable_folder(&self, folder: &Path) -> PathBuf {
+        self.writable().join(hashed(folder))
+    }
+
+    pub fn writable(&self) -> PathBuf {
+        self.state.join("writable")
     }
 
     /// Held while a sandbox is made, started, changed or removed.

@@ -14,6 +14,7 @@ mod resolved;
 mod sandbox_record;
 mod socket;
 mod space;
+mod writable;
 
 pub use approvals::{Approval, ApprovalsRecord};
 pub use atomic::{make_private_dir, read_record, write_private, write_record};
@@ -28,3 +29,4 @@ pub use sandbox_record::{
 };
 pub use socket::{bind_socket, connect_socket};
 pub use space::check_space;
+pub use writable::{remember_writable, writable_folders};

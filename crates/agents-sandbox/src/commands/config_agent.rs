@@ -50,7 +50,9 @@ pub fn run(app: &App, args: &ConfigAgentArgs) -> CommandResult {
     let meant = Meant::resolve(app, agent.flags())?;
     approval::mark(app, &meant);
     let agent = meant.settings.agent.value;
-    let assembly = assemble(&App::layout()?, &meant.project, agent, &meant.provision())?;
+    // A mount that cannot be used is no reason to show nothing.
+    let mounts = meant.mounts().unwrap_or_default();
+    let assembly = assemble(&App::layout()?, &meant.project, &mounts, agent, &meant.provision())?;
     for warning in &assembly.warnings {
         app.console.warning(&format!("not copied: {warning}"));
     }

@@ -27,8 +27,8 @@ pub struct Resolved {
     pub values: SecretValues,
 }
 
-/// Looks every value up.
-pub fn resolve(layout: &Layout, files: &SecretFiles) -> Result<Resolved, CommandError> {
+/// Looks every value up. A file is read through no link in one of the `walls`, the folders that a sandbox writes.
+pub fn resolve(layout: &Layout, files: &SecretFiles, walls: &[PathBuf]) -> Result<Resolved, CommandError> {
     let mut resolved = Resolved::default();
     if files.secrets.is_empty() {
         return Ok(resolved);
@@ -36,7 +36,7 @@ pub fn resolve(layout: &Layout, files: &SecretFiles) -> Result<Resolved, Command
     let key = fingerprint::key(layout)
         .map_err(|error| CommandError::new(format!("{}: {error}", layout.secret_key().display())))?;
     for (name, Value { value: definition, origin }) in &files.secrets {
-        let value = source::value(&definition.source)
+        let value = source::value(&definition.source, walls)
             .and_then(|value| fits(definition, value))
             .map_err(|problem| unreadable(name, definition, origin, &problem))?;
         resolved.specs.push(spec(name, definition, fingerprint::fingerprint(&key, name, &value)));

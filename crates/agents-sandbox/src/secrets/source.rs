@@ -1,13 +1,11 @@
 //! Reading one value from where it is.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::OFlags;
 use sandbox_config::SecretSource;
+use sandbox_lifecycle::open_host_file;
 
 /// Longer than any credential; the engine has to hold it for each connection.
 const LIMIT: u64 = 64 << 10;
@@ -16,7 +14,9 @@ const LIMIT: u64 = 64 << 10;
 const EMPTY: &str = "it is empty";
 
 /// The value, or why it cannot be read, as the end of a sentence. Never with a part of the value.
-pub fn value(source: &SecretSource) -> Result<String, String> {
+///
+/// A file is read through links, but none in one of the `walls`: whoever works in a sandbox can make links there.
+pub fn value(source: &SecretSource, walls: &[PathBuf]) -> Result<String, String> {
     match source {
         SecretSource::Literal(value) => Ok(value.reveal().to_string()),
         SecretSource::Env(name) => match std::env::var(name) {
@@ -25,7 +25,7 @@ pub fn value(source: &SecretSource) -> Result<String, String> {
             Err(std::env::VarError::NotPresent) => Err("it is not set".into()),
             Err(std::env::VarError::NotUnicode(_)) => Err("it is not UTF-8".into()),
         },
-        SecretSource::File(path) => file(path),
+        SecretSource::File(path) => file(path, walls),
         SecretSource::Command(words) => match &words[..] {
             [line] => printed(Command::new("sh").args(["-c", line])),
             [program, arguments @ ..] => printed(Command::new(program).args(arguments)),
@@ -41,9 +41,8 @@ pub fn value(source: &SecretSource) -> Result<String, String> {
 }
 
 /// Only a regular file: a pipe would make us wait.
-fn file(path: &Path) -> Result<String, String> {
-    let open = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
-    let file = open.map_err(|error| error.to_string())?;
+fn file(path: &Path, walls: &[PathBuf]) -> Result<String, String> {
+    let file = open_host_file(path, walls)?;
     if !file.metadata().is_ok_and(|found| found.is_file()) {
         return Err("it is not a regular file".into());
     }
@@ -94,14 +93,14 @@ mod tests {
     use super::*;
 
     fn command(line: &str) -> Result<String, String> {
-        value(&SecretSource::Command(vec![line.into()]))
+        value(&SecretSource::Command(vec![line.into()]), &[])
     }
 
     #[test]
     fn every_source_gives_its_value_or_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let of = |path: &Path| value(&SecretSource::File(path.into()));
+        let of = |path: &Path| value(&SecretSource::File(path.into()), &[]);
         std::fs::write(&path, "abc\r\n\n").unwrap();
         assert_eq!(of(&path).as_deref(), Ok("abc"));
         assert!(of(&dir.path().join("none")).unwrap_err().contains("No such file"));
@@ -111,7 +110,11 @@ mod tests {
 
         assert_eq!(command("printf 'a b\\n'").as_deref(), Ok("a b"));
         let words = ["printf", "%s", "$HOME"].map(String::from).to_vec();
-        assert_eq!(value(&SecretSource::Command(words)).as_deref(), Ok("$HOME"), "no shell reads a list");
+        assert_eq!(
+            value(&SecretSource::Command(words), &[]).as_deref(),
+            Ok("$HOME"),
+            "no shell reads a list"
+        );
         assert_eq!(command("pwd").as_deref(), Ok("/"), "not where a sandbox writes");
         let failed = command("echo half-of-it; exit 3").unwrap_err();
         assert!(failed.contains('3') && !failed.contains("half"), "{failed}");
@@ -119,6 +122,23 @@ mod tests {
         assert!(silent.contains("exit status: 3"), "{silent}");
         assert_eq!(command("true"), Err(EMPTY.into()));
         assert_eq!(command("yes"), Err("it is longer than 64 KiB".into()), "and does not wait for it");
-        assert_eq!(value(&SecretSource::Env("NO_SUCH_VARIABLE_HERE".into())), Err("it is not set".into()));
+        let unset = SecretSource::Env("NO_SUCH_VARIABLE_HERE".into());
+        assert_eq!(value(&unset, &[]), Err("it is not set".into()));
+    }
+
+    #[test]
+    fn no_file_is_read_through_a_link_where_a_sandbox_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(dir.join("shared")).unwrap();
+        for path in ["key", "shared/token"] {
+            std::fs::write(dir.join(path), "abc").unwrap();
+        }
+        std::os::unix::fs::symlink("../key", dir.join("shared/link")).unwrap();
+        let of = |path: &str, walls: &[PathBuf]| value(&SecretSource::File(dir.join(path)), walls);
+        let walls = [dir.join("shared")];
+        assert!(of("shared/link", &walls).unwrap_err().contains("through a link"));
+        assert_eq!(of("shared/token", &walls).as_deref(), Ok("abc"));
+        assert_eq!(of("shared/link", &[]).as_deref(), Ok("abc"), "a link of the user's");
     }
 }

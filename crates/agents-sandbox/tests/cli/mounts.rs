@@ -39,7 +39,7 @@ fn a_link_that_the_sandbox_made_brings_no_other_folder_in() {
     exchange(&outer.join("sub"), &secret);
     let ran = environment.run(&["exec", "true"]);
     let text = "$ROOT/outer/sub, which is to be mounted at /b, leads through the link $ROOT/outer/sub, and whoever \
-        works in the sandbox can make links there: it is in $ROOT/outer, mounted at /a";
+        works in a sandbox can make links there: it is in $ROOT/outer, mounted at /a";
     assert!(ran.stderr.contains(text), "{ran}");
     for words in [&["run", "--dry-run"][..], &["run"], &["shell"]] {
         let ran = environment.run(words);
@@ -56,10 +56,64 @@ fn a_link_that_the_sandbox_made_brings_no_other_folder_in() {
     environment.run(&["stop", "--cold"]).success();
     exchange(&environment.project().join("data"), &secret);
     let ran = environment.run(&["exec", "true"]);
-    let text = "the link $ROOT/project/data, and whoever works in the sandbox can make links there: it is in \
+    let text = "the link $ROOT/project/data, and whoever works in a sandbox can make links there: it is in \
         $ROOT/project, the project's folder";
     assert!(ran.code == Some(1) && ran.stderr.contains(text), "{ran}");
     assert_eq!(mounts(&environment), there, "nothing was made anew");
+}
+
+/// Another project's sandbox made the link, or this one while it had a wider mount.
+#[test]
+fn a_link_in_what_any_sandbox_ever_wrote_brings_no_other_folder_in() {
+    let environment = TestEnvironment::new();
+    let (library, secret) = (environment.path("library"), environment.path("home/.ssh"));
+    fs::create_dir_all(library.join("out")).unwrap();
+    fs::create_dir_all(environment.path("data/part")).unwrap();
+    fs::create_dir_all(&secret).unwrap();
+    let mut command = environment.command(&["exec", "true"]);
+    environment.finish(command.current_dir(&library)).success();
+    for (folder, before) in [(library.join("out"), None), (environment.path("data/part"), Some("data"))] {
+        let mount = |source: &Path| {
+            environment.write(USER, &format!("mounts:\n  /m: {}\n", source.display()));
+            environment.run(&["exec", "true"])
+        };
+        if let Some(wide) = before {
+            mount(&environment.path(wide)).success();
+            environment.run(&["stop", "--cold"]).success();
+        }
+        mount(&folder).success();
+        environment.run(&["stop", "--cold"]).success();
+        exchange(&folder, &secret);
+        let ran = mount(&folder);
+        let around = folder.parent().unwrap().strip_prefix(environment.path("")).unwrap().display();
+        let text = format!("it is in $ROOT/{around}, which a sandbox writes, or wrote");
+        assert!(ran.code == Some(1) && ran.stderr.contains(&text), "{ran}");
+        // Another way to the same folder: the user's own, straight to it.
+        symlink("home/.ssh", environment.path("mine")).unwrap();
+        mount(&environment.path("mine")).success();
+        environment.run(&["stop", "--cold"]).success();
+        fs::remove_file(environment.path("mine")).unwrap();
+    }
+}
+
+/// What is copied into the home is read through no link that whoever has the folder to write can make.
+#[test]
+fn a_link_in_a_mount_brings_no_file_into_the_home() {
+    let environment = TestEnvironment::new();
+    environment.write("home/.claude/commands/plain.md", "mine");
+    let secret = environment.write("home/.ssh/id", "private");
+    symlink(secret, environment.path("home/.claude/commands/x.md")).unwrap();
+    let copied = |mounts: &str| {
+        environment.write(USER, mounts);
+        let script = "cat ~/.claude/commands/*";
+        let seen = environment.run(&["exec", "--agent", "claude-code", "--", "sh", "-c", script]).success();
+        environment.run(&["stop", "--cold", "--agent", "claude-code"]).success();
+        seen
+    };
+    assert_eq!(copied("memory: 1G\n"), "mineprivate", "a link of the user's");
+    let source = environment.path("home/.claude");
+    assert_eq!(copied(&format!("mounts:\n  /claude: {}\n", source.display())), "mine");
+    assert_eq!(copied("memory: 1G\n"), "mine", "it may have been made meanwhile");
 }
 
 #[test]

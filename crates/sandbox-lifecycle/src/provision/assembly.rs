@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandbox_agents::{ConfigFiles, OwnFiles, profile};
-use sandbox_model::AgentName;
+use sandbox_model::{AgentName, ExtraMount};
 use sandbox_state::Layout;
 use serde_json::Value;
 
 use super::host_files::{HostFile, Tree, read_tree};
 use super::merge::merge;
+use super::walls::walls;
 use crate::{LifecycleError, Project, ProvisionSettings, Result};
 
 /// Which of the places a file comes from. A later one wins over an earlier one.
@@ -100,24 +101,29 @@ pub struct Assembly {
 /// Reads all that there is for `agent`. A snippet that is not JSON5 is an error with its place; so is a
 /// folder of ours that cannot be read, or holds too much. What the user has on the host is taken as far as
 /// it can be.
+///
+/// Links of the user's are followed; none where this sandbox, with the checkout and these `mounts`, or another one
+/// can write, or once could.
 pub fn assemble(
     layout: &Layout,
     project: &Project,
+    mounts: &[ExtraMount],
     agent: AgentName,
     settings: &ProvisionSettings,
 ) -> Result<Assembly> {
+    let walls = walls(layout, project, mounts)?;
     let profile = profile(agent);
     let mut assembly = Assembly::default();
-    assembly.take_own_files(&profile.own, project, settings);
+    assembly.take_own_files(&profile.own, &walls, settings);
     let mut folders = vec![(Layer::User, layout.config.clone())];
     folders.extend(project.repo.as_ref().map(|repo| (Layer::Repository, layout.repo_config(repo))));
     folders.push((Layer::Project, project.config_dir.clone()));
     for (layer, folder) in folders {
-        let tree = read_tree(&folder.join(profile.config.host_dir), &project.root)?;
+        let tree = read_tree(&folder.join(profile.config.host_dir), &walls)?;
         assembly.take_folder(&profile.config, layer, tree)?;
     }
     assembly.finish_document(&profile.config);
-    assembly.take_home(&profile.config, project, settings)?;
+    assembly.take_home(&profile.config, &walls, settings)?;
     Ok(assembly)
 }
 
@@ -147,14 +153,14 @@ impl Assembly {
         self.warnings.extend(skipped);
     }
 
-    fn take_own_files(&mut self, own: &OwnFiles, project: &Project, settings: &ProvisionSettings) {
+    fn take_own_files(&mut self, own: &OwnFiles, walls: &[PathBuf], settings: &ProvisionSettings) {
         let Some(home) = &settings.host_home else { return };
         for (layer, paths, wanted) in [
             (Layer::HostConfig, own.config, settings.host_config),
             (Layer::Habits, own.habits, settings.habits),
         ] {
             for path in paths {
-                let tree = match read_tree(&home.join(path), &project.root) {
+                let tree = match read_tree(&home.join(path), walls) {
                     Ok(tree) => tree,
                     // Nobody asked for these in particular.
                     Err(error) => {
@@ -232,7 +238,7 @@ impl Assembly {
     fn take_home(
         &mut self,
         config: &ConfigFiles,
-        project: &Project,
+        walls: &[PathBuf],
         settings: &ProvisionSettings,
     ) -> Result<()> {
         for (target, mapping) in &settings.home {
@@ -242,7 +248,7 @@ impl Assembly {
                 );
                 return Err(LifecycleError::Snippet { path: mapping.source.clone(), problem });
             }
-            let tree = read_tree(&mapping.source, &project.root)?;
+            let tree = read_tree(&mapping.source, walls)?;
             if tree.is_missing() {
                 let source = mapping.source.display();
                 self.warnings.push(format!("{source} does not exist; `home` maps it to ~/{target}"));

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Dir, FileType, Mode, fstat, openat};
 use rustix::io::Errno;
 
-use super::place::{Place, resolve};
+use super::place::{FLAGS, Place, open, resolve};
 use crate::{LifecycleError, Result};
 
 /// Configuration is small. More than this is a mistake, or someone who wants us to read for ever.
@@ -46,15 +46,26 @@ impl Tree {
     }
 }
 
-/// Reads the file at `source`, or every file below it. Links are followed, but none of those that whoever
-/// works in `checkout` can make: from the checkout's root on no link is, at no moment, whatever is exchanged
-/// meanwhile. What does not exist is empty.
-pub fn read_tree(source: &Path, checkout: &Path) -> Result<Tree> {
-    let checkout = checkout.canonicalize().unwrap_or_else(|_| checkout.into());
-    let mut reader = Reader { checkout: &checkout, tree: Tree::default(), bytes: 0 };
+/// Reads the file at `source`, or every file below it. Links are followed, but none of those that whoever works in
+/// a sandbox can have made: from one of the `walls` on, the folders that a sandbox writes, no link is, at no moment,
+/// whatever is exchanged meanwhile. What does not exist is empty.
+pub fn read_tree(source: &Path, walls: &[PathBuf]) -> Result<Tree> {
+    let mut reader = Reader { walls, tree: Tree::default(), bytes: 0 };
     reader.read_path(source, source, Path::new(""), 0)?;
     reader.tree.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(reader.tree)
+}
+
+/// Opens one file of the host, following its links as [`read_tree`] does. Says in words why it cannot be opened.
+pub fn open_host_file(source: &Path, walls: &[PathBuf]) -> std::result::Result<File, String> {
+    let place = resolve(source, walls).map_err(|error| error.to_string())?;
+    match open(&place) {
+        Ok(opened) => Ok(File::from(opened)),
+        Err(Errno::LOOP) => {
+            Err("it leads through a link that whoever works in a sandbox can have made".into())
+        }
+        Err(error) => Err(std::io::Error::from(error).to_string()),
+    }
 }
 
 fn failed(path: &Path, error: impl Into<std::io::Error>) -> LifecycleError {
@@ -62,16 +73,8 @@ fn failed(path: &Path, error: impl Into<std::io::Error>) -> LifecycleError {
     LifecycleError::Snippet { path: path.into(), problem }
 }
 
-/// Without NONBLOCK a named pipe would keep us here for ever.
-const FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NOFOLLOW);
-const FOLDER: OFlags = FLAGS.union(OFlags::DIRECTORY);
-
 struct Reader<'a> {
-    checkout: &'a Path,
+    walls: &'a [PathBuf],
     tree: Tree,
     bytes: u64,
 }
@@ -79,7 +82,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// `path` is what is opened, `place` what people call it.
     fn read_path(&mut self, path: &Path, place: &Path, relative: &Path, depth: usize) -> Result<()> {
-        let found = match resolve(path, self.checkout) {
+        let found = match resolve(path, self.walls) {
             Ok(found) => found,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 // A link to nothing is worth a word, a place where nothing was put is not.
@@ -90,24 +93,11 @@ impl Reader<'_> {
             }
             Err(error) => return Err(failed(place, error)),
         };
-        match found {
-            Place::Outside(path) => match openat(CWD, &path, FLAGS, Mode::empty()) {
-                Ok(opened) => self.read_opened(opened, place, relative, depth, true),
-                Err(error) => self.not_opened(place, error),
-            },
-            Place::Inside(steps) => {
-                let mut opened = openat(CWD, self.checkout, FOLDER, Mode::empty())
-                    .map_err(|error| failed(self.checkout, error))?;
-                for (number, step) in steps.iter().enumerate() {
-                    let flags = if number + 1 == steps.len() { FLAGS } else { FOLDER };
-                    opened = match openat(&opened, step, flags, Mode::empty()) {
-                        Ok(opened) => opened,
-                        Err(Errno::NOENT) => return Ok(()),
-                        Err(error) => return self.not_opened(place, error),
-                    };
-                }
-                self.read_opened(opened, place, relative, depth, false)
-            }
+        let follow = matches!(found, Place::Outside(_));
+        match open(&found) {
+            Ok(opened) => self.read_opened(opened, place, relative, depth, follow),
+            Err(Errno::NOENT) if !follow => Ok(()),
+            Err(error) => self.not_opened(place, error),
         }
     }
 
@@ -190,8 +180,8 @@ impl Reader<'_> {
 
     fn not_opened(&mut self, place: &Path, error: Errno) -> Result<()> {
         let why = match error {
-            Errno::LOOP => "is a symbolic link",
-            // A link where a folder should be; or a file there.
+            Errno::LOOP => "is a symbolic link, or leads through one, where a sandbox can write",
+            // A file is where a folder should be.
             Errno::NOTDIR => "is not in a folder",
             Errno::NOENT => "is gone",
             Errno::NXIO => "is no file",
@@ -226,7 +216,10 @@ mod tests {
         let checkout = dir.path().join("checkout");
         folder(&checkout);
         for place in ["missing", "missing/deep", "checkout/missing", "checkout/missing/deep"] {
-            assert!(read_tree(&dir.path().join(place), &checkout).unwrap().is_missing(), "{place}");
+            assert!(
+                read_tree(&dir.path().join(place), std::slice::from_ref(&checkout)).unwrap().is_missing(),
+                "{place}"
+            );
         }
     }
 
@@ -236,10 +229,10 @@ mod tests {
         let file = dir.path().join("tool");
         std::fs::write(&file, "x").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o750)).unwrap();
-        let tree = read_tree(&file, Path::new("/nowhere")).unwrap();
+        let tree = read_tree(&file, &[]).unwrap();
         assert_eq!((names(&tree), tree.files[0].mode, tree.folders.len()), (vec![""], 0o750, 0));
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        let tree = read_tree(dir.path(), Path::new("/nowhere")).unwrap();
+        let tree = read_tree(dir.path(), &[]).unwrap();
         assert_eq!((names(&tree), tree.folders.clone()), (vec!["tool"], vec![(PathBuf::new(), 0o700)]));
     }
 
@@ -255,16 +248,16 @@ mod tests {
         symlink(secret.join("key"), config.join("file")).unwrap();
         symlink(&secret, config.join("folder")).unwrap();
 
-        let followed = read_tree(&config, Path::new("/nowhere")).unwrap();
+        let followed = read_tree(&config, &[]).unwrap();
         assert_eq!(names(&followed), ["agent/a.md", "file", "folder/key"]);
-        let refused = read_tree(&config, dir.path()).unwrap();
+        let refused = read_tree(&config, &[dir.path().into()]).unwrap();
         assert_eq!(names(&refused), ["agent/a.md"]);
         assert_eq!(refused.skipped.len(), 2, "{:?}", refused.skipped);
         // The user's link into a checkout, where a link leads out again.
         symlink(config.join("folder/key"), dir.path().join("mine")).unwrap();
         let mine = dir.path().join("mine");
-        assert_eq!(names(&read_tree(&mine, Path::new("/nowhere")).unwrap()), [""]);
-        let through = read_tree(&mine, &config).unwrap();
+        assert_eq!(names(&read_tree(&mine, &[]).unwrap()), [""]);
+        let through = read_tree(&mine, std::slice::from_ref(&config)).unwrap();
         assert_eq!((names(&through), through.skipped.len()), (vec![], 1), "{:?}", through.skipped);
     }
 
@@ -276,17 +269,37 @@ mod tests {
         std::fs::write(real.join("x"), "1").unwrap();
         symlink(dir.path().join("real"), dir.path().join(".agents-sandbox")).unwrap();
         let source = dir.path().join(".agents-sandbox/opencode");
-        assert_eq!(names(&read_tree(&source, Path::new("/nowhere")).unwrap()), ["x"]);
-        let refused = read_tree(&source, dir.path()).unwrap();
+        assert_eq!(names(&read_tree(&source, &[]).unwrap()), ["x"]);
+        let refused = read_tree(&source, &[dir.path().into()]).unwrap();
         assert_eq!((names(&refused), refused.skipped.len()), (vec![], 1));
+    }
+
+    #[test]
+    fn one_file_is_opened_through_the_users_links_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        folder(&dir.join("open"));
+        std::fs::write(dir.join("key"), "x").unwrap();
+        symlink("../key", dir.join("open/link")).unwrap();
+        symlink("open", dir.join("mine")).unwrap();
+        std::fs::write(dir.join("open/token"), "x").unwrap();
+        let walls = [dir.join("open")];
+        open_host_file(&dir.join("open/link"), &[]).unwrap();
+        open_host_file(&dir.join("mine/token"), &walls).unwrap();
+        for path in ["open/link", "mine/link"] {
+            let problem = open_host_file(&dir.join(path), &walls).unwrap_err();
+            assert!(problem.contains("a link that whoever works in a sandbox"), "{path}: {problem}");
+        }
+        assert!(open_host_file(&dir.join("none"), &walls).unwrap_err().contains("No such file"));
+        assert!(open_host_file(&dir.join("open/none"), &walls).unwrap_err().contains("No such file"));
     }
 
     #[test]
     fn a_pipe_does_not_hold_us_and_a_loop_ends() {
         let dir = tempfile::tempdir().unwrap();
-        rustix::fs::mkfifoat(CWD, dir.path().join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
         symlink(dir.path(), dir.path().join("loop")).unwrap();
-        let tree = read_tree(dir.path(), Path::new("/nowhere")).unwrap();
+        let tree = read_tree(dir.path(), &[]).unwrap();
         assert_eq!(names(&tree), Vec::<&str>::new());
         assert!(tree.skipped.iter().any(|skipped| skipped.ends_with("is too deep")), "{:?}", tree.skipped);
     }

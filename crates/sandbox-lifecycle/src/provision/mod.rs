@@ -13,6 +13,7 @@ mod merge;
 mod place;
 mod restart;
 mod transfer;
+mod walls;
 
 use sandbox_agents::profile;
 use sandbox_state::{ProjectState, ProvisionRecord, read_record, write_record};
@@ -22,6 +23,8 @@ use crate::{Context, LifecycleError, Result, Up, UpRequest};
 
 pub use assembly::{Assembly, Fate, Hook, Item, Layer, assemble};
 pub use hooks::{StartupHook, startup_hooks};
+pub use host_files::open_host_file;
+pub use walls::walls;
 
 use bundle::Bundle;
 use restart::{Restart, may_restart};
@@ -43,7 +46,8 @@ pub enum Provisioned {
 /// A server that runs with the former configuration is forgotten, so that [`crate::ensure_daemon`] starts it
 /// anew, where nobody else is attached and no session is at work, or [`crate::Decisions::server`] says so.
 pub fn provision(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<(Provisioned, Assembly)> {
-    let assembly = assemble(&context.layout, &request.project, request.agent, &request.provision)?;
+    let mounts = &request.settings.mounts;
+    let assembly = assemble(&context.layout, &request.project, mounts, request.agent, &request.provision)?;
     for warning in &assembly.warnings {
         context.reporter.warning(&format!("not copied into the sandbox: {warning}"));
     }

@@ -1,38 +1,42 @@
-//! Where a path of the host leads, without letting whoever works in the checkout decide it.
+//! Where a path of the host leads, without letting whoever works in a sandbox decide it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
 /// As many links as Linux follows.
 const LINKS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Outside the checkout: an absolute path without links.
+    /// Outside the walls: an absolute path without links.
     Outside(PathBuf),
-    /// Steps below the checkout's root. Whatever stands there may be exchanged for a link at any moment, so
-    /// none of them may be followed.
-    Inside(Vec<OsString>),
+    /// A wall, and steps below it. Whatever stands there may be exchanged for a link at any moment, so none of them
+    /// may be followed.
+    Inside(PathBuf, Vec<OsString>),
 }
 
-/// Follows the links of `path` one by one, as far as the checkout (an absolute path without links).
-pub fn resolve(path: &Path, checkout: &Path) -> Result<Place> {
+/// Follows the links of `path` one by one, as far as a wall: a folder that a sandbox can write, or could. They are
+/// absolute paths without links; of two of which one is in the other, the outer one counts.
+pub fn resolve(path: &Path, walls: &[PathBuf]) -> Result<Place> {
     let mut todo = steps(path);
     let mut at = PathBuf::from("/");
     let mut links = 0;
-    while let Some(step) = todo.pop_front() {
-        if at.starts_with(checkout) {
-            todo.push_front(step);
-            break;
-        }
+    // Each begins at the top of the disk, so it comes to the outer one first.
+    let mut wall = walls.iter().find(|wall| at == **wall);
+    while wall.is_none() {
+        let Some(step) = todo.pop_front() else { return Ok(Place::Outside(at)) };
         if step == ".." {
             at.pop();
             continue;
         }
         let next = at.join(&step);
-        match fs_err::read_link(&next) {
+        match std::fs::read_link(&next) {
             Ok(target) => {
                 links += 1;
                 if links > LINKS {
@@ -48,18 +52,46 @@ pub fn resolve(path: &Path, checkout: &Path) -> Result<Place> {
             Err(error) if error.kind() == ErrorKind::InvalidInput => at = next,
             Err(error) => return Err(error),
         }
+        wall = walls.iter().find(|wall| at == **wall);
     }
-    let Ok(below) = at.strip_prefix(checkout) else { return Ok(Place::Outside(at)) };
-    let mut inside: Vec<OsString> = below.iter().map(OsString::from).collect();
+    let mut inside: Vec<OsString> = Vec::new();
     for step in todo {
         if step != ".." {
             inside.push(step);
         } else if inside.pop().is_none() {
-            return Err(Error::other(format!("{} leads out of the checkout", path.display())));
+            return Err(Error::other(format!(
+                "{} leads through {}, where a sandbox can write, and out of it",
+                path.display(),
+                at.display()
+            )));
         }
     }
-    Ok(Place::Inside(inside))
+    Ok(Place::Inside(at, inside))
 }
+
+/// Opens what is at a place to read it. A link there, put there since or below a wall, is [`Errno::LOOP`], and what
+/// is no file or folder keeps nobody waiting.
+pub fn open(place: &Place) -> std::result::Result<OwnedFd, Errno> {
+    let unlinked = ResolveFlags::NO_SYMLINKS;
+    match place {
+        Place::Outside(path) => openat2(CWD, path, FLAGS, Mode::empty(), unlinked),
+        Place::Inside(wall, steps) if steps.is_empty() => openat2(CWD, wall, FLAGS, Mode::empty(), unlinked),
+        Place::Inside(wall, steps) => {
+            // With NOFOLLOW a link were no folder, which says less.
+            let folder = FLAGS.difference(OFlags::NOFOLLOW) | OFlags::DIRECTORY;
+            let wall = openat2(CWD, wall, folder, Mode::empty(), unlinked)?;
+            let below: PathBuf = steps.iter().collect();
+            openat2(wall, below, FLAGS, Mode::empty(), unlinked | ResolveFlags::BENEATH)
+        }
+    }
+}
+
+/// Without NONBLOCK a named pipe would keep us here for ever.
+pub const FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
 
 fn steps(path: &Path) -> VecDeque<OsString> {
     let steps = path.components().filter_map(|component| match component {
@@ -87,10 +119,15 @@ mod tests {
         symlink(&checkout, dir.join("into")).unwrap();
         symlink("/etc", checkout.join("out")).unwrap();
         symlink("checkout/out", dir.join("through")).unwrap();
-        let place = |path: &str| resolve(&dir.join(path), &checkout).map_err(|error| error.to_string());
-        let inside = |steps: &[&str]| Ok(Place::Inside(steps.iter().map(OsString::from).collect()));
+        // The inner one of two says nothing more.
+        let walls = [checkout.join("sub"), checkout.clone(), dir.join("elsewhere")];
+        let place = |path: &str| resolve(&dir.join(path), &walls).map_err(|error| error.to_string());
+        let inside =
+            |steps: &[&str]| Ok(Place::Inside(checkout.clone(), steps.iter().map(OsString::from).collect()));
         assert_eq!(place("link"), Ok(Place::Outside(dir.join("dotfiles"))));
         assert_eq!(place("link/../link"), Ok(Place::Outside(dir.join("dotfiles"))));
+        assert_eq!(place("into/../checkout").ok(), None);
+        assert_eq!(place("checkout"), inside(&[]));
         assert_eq!(place("into/sub/../x"), inside(&["x"]));
         // The link in the checkout stays a step, for the reader to refuse.
         assert_eq!(place("checkout/out/passwd"), inside(&["out", "passwd"]));
@@ -99,5 +136,31 @@ mod tests {
         symlink("circle", dir.join("circle")).unwrap();
         assert!(place("circle").unwrap_err().contains("circles"));
         assert!(place("missing").is_err());
+    }
+
+    #[test]
+    fn what_became_a_link_since_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs_err::create_dir_all(dir.join("a/b")).unwrap();
+        fs_err::write(dir.join("a/b/file"), "").unwrap();
+        let inside = |wall: &str, steps: &[&str]| {
+            Place::Inside(dir.join(wall), steps.iter().map(OsString::from).collect())
+        };
+        let places = [
+            Place::Outside(dir.join("a/b/file")),
+            inside("a", &["b", "file"]),
+            inside("a/b", &["file"]),
+            inside("a/b", &[]),
+            inside("a/b/file", &[]),
+        ];
+        for place in &places {
+            open(place).unwrap();
+        }
+        fs_err::rename(dir.join("a/b"), dir.join("moved")).unwrap();
+        symlink("../moved", dir.join("a/b")).unwrap();
+        for place in &places {
+            assert_eq!(open(place).unwrap_err(), Errno::LOOP, "{place:?}");
+        }
     }
 }

@@ -65,6 +65,7 @@ pub fn up(context: &Context<'_>, request: &UpRequest) -> Result<Up> {
     let mut request = request.clone();
     let mut booted = false;
     let deadline = Instant::now() + STOP_DEADLINE;
+    mounts::remember(&context.layout, &request.settings.mounts)?;
     let content_id = context.images.content_id(context, &request.build_request())?;
     loop {
         let outcome = match attach::attach(context, &request, &content_id)? {

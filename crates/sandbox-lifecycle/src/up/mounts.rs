@@ -1,6 +1,7 @@
-//! Whether what is to be mounted is there.
+//! Whether what is to be mounted is there, and that it was.
 
 use sandbox_model::{ExtraMount, Status};
+use sandbox_state::{Layout, remember_writable};
 
 use super::plan::Plan;
 use crate::{LifecycleError, Result};
@@ -15,6 +16,15 @@ pub fn check(mounts: &[ExtraMount]) -> Result<()> {
         }),
         None => Ok(()),
     }
+}
+
+/// Remembers the folders that a sandbox is about to get, before it can put a link into one.
+pub fn remember(layout: &Layout, mounts: &[ExtraMount]) -> Result<()> {
+    // A single file holds no links.
+    for mount in mounts.iter().filter(|mount| !mount.readonly && !mount.source.is_file()) {
+        remember_writable(layout, &mount.source)?;
+    }
+    Ok(())
 }
 
 /// Whether what is there will need its mounts: nothing starts a running sandbox again but a plan.

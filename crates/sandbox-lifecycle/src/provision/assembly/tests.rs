@@ -11,6 +11,7 @@ use crate::HomeMapping;
 struct Place {
     dir: tempfile::TempDir,
     settings: ProvisionSettings,
+    mounts: Vec<ExtraMount>,
 }
 
 impl Place {
@@ -24,7 +25,7 @@ impl Place {
             habits: true,
             host_home: Some(home),
         };
-        Self { dir, settings }
+        Self { dir, settings, mounts: Vec::new() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -43,9 +44,12 @@ impl Place {
         self.settings.home.entry(target.into()).or_insert(mapping)
     }
 
-    fn assemble(&self, agent: AgentName) -> Result<Assembly> {
+    fn layout(&self) -> Layout {
         let home = self.settings.host_home.clone();
-        let layout = Layout::new(&Environment { home, ..Environment::default() }).unwrap();
+        Layout::new(&Environment { home, ..Environment::default() }).unwrap()
+    }
+
+    fn assemble(&self, agent: AgentName) -> Result<Assembly> {
         let project = Project {
             repository: None,
             checkout: CheckoutSlug::new("project", self.dir.path()),
@@ -54,7 +58,7 @@ impl Place {
             subdir: PathBuf::new(),
             config_dir: self.path("project/.agents-sandbox"),
         };
-        assemble(&layout, &project, agent, &self.settings)
+        assemble(&self.layout(), &project, &self.mounts, agent, &self.settings)
     }
 
     fn files(&self, agent: AgentName) -> BTreeMap<String, String> {
@@ -217,4 +221,46 @@ fn mappings_keep_bits_and_follow_no_link_of_the_project() {
     assert_eq!((assembly.files["bin/run"].mode, assembly.folders["bin"]), (0o755, 0o700));
     assert_eq!(assembly.hooks, [Hook { target: "setup".into(), root: true }]);
     assert_eq!(assembly.warnings.len(), 2, "{:?}", assembly.warnings);
+}
+
+#[test]
+fn no_link_is_followed_where_this_sandbox_or_another_can_write() {
+    let mut place = Place::new();
+    place
+        .write("home/.ssh/key", "hunter2")
+        .write("home/.claude/commands/plain.md", "mine")
+        .write("home/lib/plain", "mine");
+    symlink(place.path("home/.ssh/key"), place.path("home/.claude/commands/x.md")).unwrap();
+    symlink(place.path("home/.ssh"), place.path("home/lib/out")).unwrap();
+    place.map("lib", "home/lib");
+    place.map("out", "home/lib/out");
+    let copied = |place: &Place| {
+        let assembly = place.assemble(AgentName::ClaudeCode).unwrap();
+        (assembly.files.into_keys().collect::<Vec<_>>().join(" "), assembly.warnings.len())
+    };
+    let (command, plain) = (".claude/commands/x.md", ".claude/commands/plain.md lib/plain");
+    // The user's own links. To read a folder is no way to make one, and a single file holds none.
+    let all = (format!(".claude/commands/plain.md {command} lib/out/key lib/plain out/key"), 0);
+    assert_eq!(copied(&place), all);
+    let mount = |source: &str, readonly| ExtraMount {
+        target: "/mounted".into(),
+        source: place.path(source),
+        readonly,
+    };
+    let read = [mount("home", true), mount("home/.claude/commands/plain.md", false)];
+    let (claude, whole) = (mount("home/.claude", false), mount("home", false));
+    place.mounts = read.to_vec();
+    assert_eq!(copied(&place), all);
+
+    place.mounts = vec![claude];
+    assert_eq!(copied(&place), (".claude/commands/plain.md lib/out/key lib/plain out/key".into(), 1));
+    place.mounts = vec![whole];
+    assert_eq!(copied(&place), (plain.into(), 3));
+    // Whatever the settings say by now, and whose sandbox it was.
+    place.mounts.clear();
+    sandbox_state::remember_writable(&place.layout(), &place.path("home/lib")).unwrap();
+    assert_eq!(copied(&place), (format!(".claude/commands/plain.md {command} lib/plain"), 2));
+    let other = place.layout().checkout_root(&place.path("home/.claude"));
+    sandbox_state::write_private(&other, place.path("home/.claude").as_os_str().as_encoded_bytes()).unwrap();
+    assert_eq!(copied(&place), (plain.into(), 3));
 }
