@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_lifecycle::Project;
 use sandbox_model::ExtraMount;
 
 use crate::error::CommandError;
@@ -78,13 +77,20 @@ pub fn check(
     Ok(())
 }
 
-/// Mounts that are to be read only, of what is in the project: the sandbox writes that at its other place.
+/// Mounts that are to be read only, of what is in the project or its repository, and in which of these: the sandbox
+/// writes that at its other place.
 pub fn writable_anyway<'a>(
     mounts: &'a [ExtraMount],
-    project: &Project,
-) -> impl Iterator<Item = &'a ExtraMount> {
-    let root = project.root.clone();
-    mounts.iter().filter(move |mount| mount.readonly && mount.source.starts_with(&root))
+    root: &'a Path,
+) -> impl Iterator<Item = (&'a ExtraMount, &'a Path)> {
+    let folders = move || {
+        let written = mounts.iter().filter(|mount| !mount.readonly).map(|mount| mount.source.as_path());
+        std::iter::once(root).chain(written)
+    };
+    mounts.iter().filter(|mount| mount.readonly).filter_map(move |mount| {
+        let folder = folders().find(|folder| mount.source.starts_with(folder))?;
+        Some((mount, folder))
+    })
 }
 
 #[cfg(test)]
@@ -137,6 +143,21 @@ mod tests {
         let through = asked("/b", "/home/me/.ssh", true, &["/home/me/x/sub"]);
         assert_eq!(refusal(&[read, through.clone()]), None);
         assert!(refusal(&[through, wide]).is_some());
+    }
+
+    #[test]
+    fn what_is_only_read_and_in_the_repository_is_told() {
+        let mount =
+            |source: &str, readonly| ExtraMount { target: source.into(), source: source.into(), readonly };
+        let told = |mounts: &[ExtraMount]| {
+            let root = Path::new("/home/me/shop");
+            writable_anyway(mounts, root).map(|(_, folder)| folder.to_path_buf()).collect::<Vec<_>>()
+        };
+        let git = mount("/r/.git", false);
+        assert_eq!(told(&[git.clone(), mount("/r/.git/hooks", true)]), [Path::new("/r/.git")]);
+        assert_eq!(told(&[mount("/home/me/shop/docs", true)]), [Path::new("/home/me/shop")]);
+        assert_eq!(told(&[git.clone(), mount("/r", true), mount("/r/.github", true)]), Vec::<PathBuf>::new());
+        assert_eq!(told(&[mount("/r/.git", true), mount("/r/.git/hooks", true)]), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let request = meant.up_request(app, &prepare_args, "exec", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
+    prepare::tell_what_is_written_anyway(app, &context, &request)?;
     let first = prepare::is_new(&context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let streams = Streams { tty: args.tty, stdin: args.interactive, detach: false };

@@ -102,6 +102,7 @@ pub fn is_new(context: &Context<'_>, request: &UpRequest) -> Result<bool, Comman
 
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
 pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
+    tell_what_is_written_anyway(app, context, request)?;
     let first = is_new(context, request)?;
     if first {
         let network = reach(&request.settings.network);
@@ -116,14 +117,38 @@ pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Resul
              allow` opens more"
         ));
         introduce_repository(app, request);
-        for mount in reach::writable_anyway(&request.settings.mounts, &request.project) {
-            let (source, target) = (mount.source.display(), &mount.target);
-            app.console.warning(&format!(
-                "{source} is read-only at {target}, and in the project's folder, where the sandbox can write it"
-            ));
-        }
     }
     Ok(first)
+}
+
+/// Says which mounts the sandbox can write although they are to be read only, wherever it does not have just these
+/// mounts already.
+pub fn tell_what_is_written_anyway(
+    app: &App,
+    context: &Context<'_>,
+    request: &UpRequest,
+) -> Result<(), CommandError> {
+    let mounts = &request.settings.mounts;
+    let mut anyway = reach::writable_anyway(mounts, &request.project.root).peekable();
+    if anyway.peek().is_none() {
+        return Ok(());
+    }
+    let there = context.runtime.inspect(&sandbox_lifecycle::sandbox_name(context, &request.target())?)?;
+    if there.is_some_and(|info| info.spec.mounts == *mounts) {
+        return Ok(());
+    }
+    for (mount, folder) in anyway {
+        let (source, target) = (mount.source.display(), &mount.target);
+        let folder = if folder == request.project.root {
+            "the project's folder".to_string()
+        } else {
+            format!("{}, which is in the sandbox too", folder.display())
+        };
+        app.console.warning(&format!(
+            "{source} is read-only at {target}, and in {folder}, where the sandbox can write it"
+        ));
+    }
+    Ok(())
 }
 
 /// A repository in another folder than the checkout is given to the sandbox too, and that is worth a word.

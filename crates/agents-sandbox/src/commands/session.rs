@@ -157,6 +157,7 @@ fn attach(app: &App, args: &AttachArgs) -> CommandResult {
     let request = meant.up_request(app, &prepare_args, "session", &reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
+    prepare::tell_what_is_written_anyway(app, &context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     let again = args.agent.after(&format!("agents-sandbox session attach {}", args.id));
     attend::attend(&context, &request, &up, &What::Join(args.id, size), streams, &again, interruptible)

@@ -81,6 +81,7 @@ fn with_server(
     }
     let context = app.context_for(&meant.settings)?;
     let _interruptible = prepare::interruptible(&context, request.target())?;
+    prepare::tell_what_is_written_anyway(app, &context, &request)?;
     let up = sandbox_lifecycle::up(&context, &request)?;
     prepare::provision(&context, &request, &up, prepare::streams())?;
     match sandbox_lifecycle::ensure_daemon(&context, &request, &up)? {

@@ -159,4 +159,6 @@ fn what_is_only_read_cannot_be_written_another_way() {
     let ran = environment.run(&["shell"]);
     let text = "$ROOT/project/docs is read-only at /src/vendor, and in the project's folder, where the sandbox can write it";
     assert!(ran.code == Some(0) && ran.stderr.contains(text), "{ran}");
+    let ran = environment.run(&["shell"]);
+    assert!(!ran.stderr.contains("is read-only at"), "the sandbox has it already: {ran}");
 }

@@ -188,6 +188,20 @@ fn a_worktree_whose_repository_is_elsewhere_gets_it_and_its_user_can_make_it_rea
     environment.run(&["shell"]).success();
     assert_eq!(mounts(), mount(true));
 
+    // A part of it is written through the whole, which git needs.
+    std::fs::create_dir_all(format!("{repository}/hooks")).unwrap();
+    let part = format!("mounts:\n  {repository}/hooks: {{ source: {repository}/hooks, readonly: true }}\n");
+    environment.write("home/config/agents-sandbox/config.yaml", &part);
+    environment.run(&["stop", "--cold"]).success();
+    let ran = environment.run(&["exec", "true"]);
+    let text = format!(
+        "{repository}/hooks is read-only at {repository}/hooks, and in {repository}, which is in the sandbox too, \
+         where the sandbox can write it"
+    );
+    assert!(ran.code == Some(0) && ran.stderr.contains(&text), "{ran}");
+    let again = environment.run(&["exec", "true"]);
+    assert!(!again.stderr.contains("is read-only at"), "it has it already: {again}");
+
     // A pointer alone proves nothing: the repository says no more that this is its worktree.
     std::fs::remove_file(environment.path("home/config/agents-sandbox/config.yaml")).unwrap();
     std::fs::write(format!("{repository}/worktrees/project/gitdir"), "/elsewhere/.git\n").unwrap();
