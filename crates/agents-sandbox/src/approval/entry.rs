@@ -9,6 +9,7 @@ use sandbox_state::Layout;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
+use super::borrowed::Borrowed;
 use super::store::contains;
 use crate::report::plain;
 
@@ -125,6 +126,24 @@ pub fn exposed(project: &Project, layout: &Layout) -> Vec<Entry> {
             Entry::new(folder.to_string_lossy().into_owned(), "workspace", &text, &Json::from(text.as_str()))
         })
         .collect()
+}
+
+/// What the checkout's `.git` brings in by now.
+pub fn borrowed(project: &Project, borrowed: &Borrowed) -> Vec<Entry> {
+    let entry = |place: &str, key, text: String, path: &Path| {
+        let place = shown(project, &project.root.join(place));
+        Entry::new(place, key, &text, &Json::from(path.to_string_lossy()))
+    };
+    let settings = borrowed.settings.as_deref().map(|dir| {
+        let text =
+            format!("{}, your settings for that remote, which this folder did not have", dir.display());
+        entry(".git/config", "remote", text, dir)
+    });
+    let repository = borrowed.repository.as_deref().map(|path| {
+        let text = format!("{}, for the sandbox to write, which this folder did not have", path.display());
+        entry(".git", "repository", text, path)
+    });
+    settings.into_iter().chain(repository).collect()
 }
 
 fn workspace(project: &Project, former: &Path) -> Entry {

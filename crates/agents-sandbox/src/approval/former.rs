@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use sandbox_lifecycle::Project;
 use sandbox_model::CheckoutSlug;
-use sandbox_state::{Layout, StateError, write_private};
+use sandbox_state::{Layout, StateError};
+
+use super::marker::{self, Marker};
 
 /// The folders around the one where the command was typed that were checkouts of their own.
 pub fn former(layout: &Layout, project: &Project) -> Vec<PathBuf> {
@@ -20,31 +22,13 @@ pub fn former(layout: &Layout, project: &Project) -> Vec<PathBuf> {
 
 /// The names that this folder's sandboxes had before, the last first.
 pub fn names(layout: &Layout, project: &Project) -> Vec<CheckoutSlug> {
-    let mut names = known(layout, project);
+    let mut names = Marker::read(layout, &project.root).unwrap_or_default().names;
     names.retain(|name| *name != project.checkout);
     names.reverse();
     names
 }
 
-/// Every name that it had, the last one last.
-fn known(layout: &Layout, project: &Project) -> Vec<CheckoutSlug> {
-    let content = fs::read(layout.checkout_root(&project.root)).unwrap_or_default();
-    let words = content.split(|byte| *byte == 0).skip(1);
-    words.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok()).collect()
-}
-
-/// A marker is this folder's, or it is broken: then it is not written over.
-fn check(marker: &Path, project: &Project) -> Result<(), StateError> {
-    let problem = match fs::read(marker) {
-        Ok(content) if content.starts_with(project.root.as_os_str().as_encoded_bytes()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Ok(_) => "it is not the record of this folder".to_string(),
-        Err(error) => error.to_string(),
-    };
-    Err(StateError::Malformed { path: marker.into(), problem })
-}
-
-/// Remembers that the project's folder is one, under which name, and that those below it no longer are.
+/// Remembers that the project's folder is one, under which name and with what, and that those below it no longer are.
 /// Returns the name that it had until now, where that was another.
 pub fn remember(
     layout: &Layout,
@@ -57,19 +41,12 @@ pub fn remember(
             _ => {}
         }
     }
-    check(&layout.checkout_root(&project.root), project)?;
-    let mut names = known(layout, project);
-    if names.last() == Some(&project.checkout) {
-        return Ok(None);
+    marker::check(&layout.checkout_root(&project.root), &project.root)?;
+    let known = Marker::read(layout, &project.root).unwrap_or_default();
+    let before = known.names.last().filter(|name| **name != project.checkout).cloned();
+    let now = Marker::of(project, known.names.clone());
+    if now != known {
+        now.write(layout, &project.root)?;
     }
-    let before = names.last().cloned();
-    names.retain(|name| *name != project.checkout);
-    names.push(project.checkout.clone());
-    let mut content = project.root.as_os_str().as_encoded_bytes().to_vec();
-    for name in &names {
-        content.push(0);
-        content.extend(name.as_str().as_bytes());
-    }
-    write_private(&layout.checkout_root(&project.root), &content)?;
     Ok(before)
 }

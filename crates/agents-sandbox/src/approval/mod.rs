@@ -11,8 +11,10 @@
 //!                                  └ neither ──────────────────────► error that names each
 //! ```
 
+mod borrowed;
 mod entry;
 mod former;
+mod marker;
 mod renamed;
 mod store;
 
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sandbox_config::{EnvFiles, SecretFiles};
+use sandbox_config::{EnvFiles, Origin, SecretFiles, Value};
 use sandbox_image::ProjectSource;
 use sandbox_lifecycle::Project;
 use sandbox_state::Layout;
@@ -31,6 +33,7 @@ use crate::exit::Exit;
 use crate::secrets;
 use crate::settings::Meant;
 use crate::terminal::{can_ask, confirm};
+use borrowed::{Borrowed, borrowed};
 pub use entry::Entry;
 pub use former::names as former_names;
 use store::Store;
@@ -83,6 +86,7 @@ pub struct Review {
     layout: Layout,
     project: Project,
     former: Vec<PathBuf>,
+    borrowed: Borrowed,
 }
 
 impl Review {
@@ -95,11 +99,13 @@ impl Review {
         let source = ProjectSource::read(&meant.project.config_dir).map_err(CommandError::from)?;
         let project = meant.project.clone();
         let former = former::former(&layout, &project);
+        let borrowed = borrowed(&layout, &project)?;
         let mut entries = entry::exposed(&project, &layout);
+        entries.extend(entry::borrowed(&project, &borrowed));
         entries.extend(entry::entries(&project, &former, meant.layer.as_ref(), &env, &source));
         entries.extend(entry::secrets(&project, &secrets));
         let store = Store::open(&layout, &project)?;
-        Ok(Self { entries, env, secrets, source, store, layout, project, former })
+        Ok(Self { entries, env, secrets, source, store, layout, project, former, borrowed })
     }
 
     /// Each entry, and whether it is approved.
@@ -118,19 +124,25 @@ impl Review {
         Ok(())
     }
 
+    /// Settings that are to be approved themselves do not approve.
+    fn is_borrowed(&self, origin: &Origin) -> bool {
+        let dir = self.borrowed.settings.as_deref();
+        matches!((origin, dir), (Origin::File { path, .. }, Some(dir)) if path.starts_with(dir))
+    }
+
     fn names(&self) -> String {
         self.open().iter().map(|entry| entry.key()).collect::<Vec<_>>().join(", ")
     }
 
     /// Sees to it that everything is approved, or fails. Returns how many entries had not been before.
-    pub fn settle(&mut self, app: &App, yes: bool) -> Result<usize, CommandError> {
+    pub fn settle(&mut self, app: &App, yes: &Value<bool>) -> Result<usize, CommandError> {
         self.store.forget_all_but(&self.entries)?;
         let open: Vec<Entry> = self.open().into_iter().cloned().collect();
         if open.is_empty() {
             self.remember(app)?;
             return Ok(0);
         }
-        if yes {
+        if yes.value && !self.is_borrowed(&yes.origin) {
             app.console.info(&format!("approved, as you said yes to everything: {}", self.names()));
         } else if can_ask() {
             ask(app, &open)?;
@@ -152,7 +164,7 @@ pub fn review(app: &App, meant: &Meant, purpose: Purpose) -> Result<Reviewed, Co
     let mut review = Review::of(meant)?;
     match purpose {
         Purpose::Use => {
-            review.settle(app, meant.settings.yes.value)?;
+            review.settle(app, &meant.settings.yes)?;
             for remark in secrets::remarks(&review.secrets) {
                 app.console.warning(&remark);
             }

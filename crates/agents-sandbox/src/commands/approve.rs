@@ -35,8 +35,7 @@ pub fn run(app: &App, args: &ApproveArgs) -> CommandResult {
     if args.list {
         return list(app, &review);
     }
-    let yes = meant.settings.yes.value;
-    let approved = review.settle(app, yes)?;
+    let approved = review.settle(app, &meant.settings.yes)?;
     if approved == 0 && review.entries().next().is_some() {
         app.console.info("everything that this project's files widen is approved");
     }

@@ -305,6 +305,48 @@ fn a_checkout_without_its_git_folder_does_not_become_all_that_lies_around_it() {
     exec(&["kill", "--force"]).success();
 }
 
+/// The guest writes `.git`: with another remote in it the next sandbox would have the user's settings for that one.
+#[test]
+fn settings_for_another_remote_are_not_had_without_a_yes() {
+    let environment = TestEnvironment::new();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        environment.seal(command.args(words).current_dir(environment.project()));
+        assert!(command.output().unwrap().status.success(), "{words:?}");
+    };
+    let remote = |name: &str| format!("https://forge.example/{name}/project");
+    let settings = |name: &str, text: &str| {
+        let slug = sandbox_model::RepoSlug::new("project", remote(name).as_bytes());
+        environment.write(&format!("home/config/agents-sandbox/{slug}/config.yaml"), text);
+    };
+    let exec = |words: &[&str]| environment.run(&[&["exec"][..], words, &["true"]].concat());
+    let memory = || spec(&environment)["resources"]["memory"].clone();
+    settings("mine", "memory: 1G\n");
+    settings("corp", "memory: 3G\nyes: true\n");
+    git(&["init", "-q"]);
+    git(&["remote", "add", "origin", &remote("mine")]);
+    // A folder that the user brings has what belongs to it.
+    exec(&[]).success();
+    let before = memory();
+    end(&environment);
+
+    git(&["remote", "set-url", "origin", &remote("corp")]);
+    assert_refused(
+        &environment,
+        &exec(&[]),
+        ".git/config  remote: $ROOT/home/config/agents-sandbox/project-",
+    );
+    // A remote without settings brings nothing.
+    git(&["remote", "set-url", "origin", &remote("other")]);
+    exec(&[]).success();
+    end(&environment);
+    git(&["remote", "set-url", "origin", &remote("corp")]);
+    exec(&["--yes"]).success();
+    assert_ne!(memory(), before);
+    exec(&[]).success();
+    end(&environment);
+}
+
 /// In a home folder the guest could change this program's settings, approvals and the programs it runs.
 #[test]
 fn a_folder_with_our_own_folders_in_it_is_no_checkout_without_a_yes() {

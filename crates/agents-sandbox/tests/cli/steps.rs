@@ -208,6 +208,17 @@ fn a_worktree_whose_repository_is_elsewhere_gets_it_and_its_user_can_make_it_rea
     environment.run(&["stop", "--cold"]).success();
     environment.run(&["shell"]).success();
     assert_eq!(mounts(), json!([]));
+
+    // Once it is without, another is news: whoever works in the sandbox may have brought it about.
+    let pointer = format!("{}/.git\n", environment.project().display());
+    std::fs::write(format!("{repository}/worktrees/project/gitdir"), pointer).unwrap();
+    environment.run(&["stop", "--cold"]).success();
+    let ran = environment.run(&["shell"]);
+    let text = format!(".git  repository: {repository}, for the sandbox to write");
+    assert!(ran.code == Some(1) && ran.stderr.contains(&text), "{ran}");
+    environment.run(&["shell", "--yes"]).success();
+    assert_eq!(mounts(), mount(false));
+    environment.run(&["shell"]).success();
 }
 
 #[test]
