@@ -156,17 +156,20 @@ fn is_refused_without_the_placeholder(world: &World, login: &Login) {
     assert_eq!(login.provider.keys().last().unwrap()["authorization"], "Bearer another");
 }
 
-/// Seconds to the first usable prompt, where `scripts/test` finds them.
+/// Seconds to the first usable prompt.
 pub fn note_prompt(agent: &str, built: Duration, cold: Duration, warm: Duration) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prompts.txt");
-    let mut file = File::options().create(true).append(true).open(path).unwrap();
     let seconds = |time: Duration| time.as_secs_f32();
-    writeln!(
-        file,
+    note_times(&format!(
         "{agent}: image {:.0} s, prompt cold {:.1} s, warm {:.1} s",
         seconds(built),
         seconds(cold),
         seconds(warm)
-    )
-    .unwrap();
+    ));
+}
+
+/// A line about what took how long, where `scripts/test` finds it.
+pub fn note_times(line: &str) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prompts.txt");
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    writeln!(file, "{line}").unwrap();
 }

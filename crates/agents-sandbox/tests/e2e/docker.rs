@@ -1,9 +1,19 @@
 //! Docker inside a sandbox: Debian's own engine, without root for `dev`, on the sandbox's own disk, behind
 //! the sandbox's policy.
 
+use crate::agents::note_times;
 use crate::registry::Registry;
 use crate::world::World;
 use crate::{FIRST_PATIENCE, PATIENCE};
+
+/// Starts the sandbox; how long its engine took, as the program says it.
+fn engine_starts(world: &World) -> String {
+    let started = world.spawn(&["--log-level", "verbose", "exec", "--", "true"]).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(started.status.success(), "{said}");
+    let took = said.lines().find_map(|line| Some(line.split_once("starting docker in the sandbox (")?.1));
+    took.unwrap_or_else(|| panic!("no engine was started: {said}")).trim_end_matches(')').into()
+}
 
 /// The host, as guests reach it where the policy opens it.
 const HOST: &str = "host.agents-sandbox.internal";
@@ -21,6 +31,7 @@ fn docker_builds_runs_and_pulls_through_the_policy() {
     );
     world.succeeds(&["build"], FIRST_PATIENCE);
     let run = |script: &str| world.succeeds(&["exec", "--", "bash", "-c", script], PATIENCE);
+    let first = engine_starts(&world);
 
     assert_eq!(run("id -un; docker info --format '{{.Driver}}'"), "dev\noverlay2\n");
 
@@ -59,5 +70,7 @@ fn docker_builds_runs_and_pulls_through_the_policy() {
 
     // The engine comes back with the next boot, and what it held is there.
     world.succeeds(&["stop", "--cold"], PATIENCE);
+    let again = engine_starts(&world);
+    note_times(&format!("docker: first start {first}, after another boot {again}"));
     assert_eq!(run("docker run --rm made /bin/cat /made"), "built\n");
 }
