@@ -18,6 +18,26 @@ fn engine_starts(world: &World) -> String {
 /// The host, as guests reach it where the policy opens it.
 const HOST: &str = "host.agents-sandbox.internal";
 
+/// A container trusts what its image does. What docs/docker.md says to write gives it what the sandbox trusts, for as
+/// long as it runs or for one step of a build, and a build without it is what it is elsewhere.
+fn certificates_are_given_to_those_who_need_them(world: &World, run: &dyn Fn(&str) -> String) {
+    let ca = "/etc/ssl/certs/ca-certificates.crt";
+    world.write(
+        "trusting/Dockerfile",
+        &format!(
+            "FROM base\nRUN --mount=type=secret,id=ca,target={ca},mode=0444 [\"/bin/bash\", \"-c\", \"cat {ca} > /seen || echo own > /seen\"]\n"
+        ),
+    );
+    let same = "cmp - /etc/ssl/certs/ca-certificates.crt && echo same";
+    assert_eq!(run(&format!("docker run --rm -v {ca}:{ca}:ro made /bin/cat {ca} | {same}")), "same\n");
+    run(&format!("docker build --secret id=ca,src={ca} --tag trusting trusting"));
+    assert_eq!(run(&format!("docker run --rm trusting /bin/cat /seen | {same}")), "same\n");
+    let left = format!("docker run --rm trusting /bin/bash -c '[ -s {ca} ] && echo left || echo gone'");
+    assert_eq!(run(&left), "gone\n");
+    run("docker build --no-cache --tag elsewhere trusting");
+    assert_eq!(run("docker run --rm elsewhere /bin/cat /seen"), "own\n");
+}
+
 #[test]
 fn docker_builds_runs_and_pulls_through_the_policy() {
     let (open, closed) = (Registry::start(), Registry::start());
@@ -46,6 +66,8 @@ fn docker_builds_runs_and_pulls_through_the_policy() {
     run("docker build --tag made inner");
     assert_eq!(run("docker run --rm made /bin/cat /made /file"), "built\ncopied\n");
     assert_eq!(run("docker run --rm -v /workspace:/w made /bin/cat /w/inner/file"), "copied\n");
+
+    certificates_are_given_to_those_who_need_them(&world, &run);
 
     // A container's connections are the sandbox's: what is open to it, and nothing else.
     let connect = |port: u16| {
