@@ -92,18 +92,21 @@ impl Meant {
         app: &App,
         args: &PrepareArgs,
         verb: &'static str,
-        reviewed: &Reviewed,
+        reviewed: Reviewed,
     ) -> Result<UpRequest, CommandError> {
         limits::check(&self.settings, limits::Host::here())?;
         let layout = App::layout()?;
         let mounts = self.mounts()?;
         let walls = walls(&layout, &self.project, &mounts)?;
         let secrets = secrets::resolve(&layout, reviewed.secrets(), &walls)?;
-        let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), reviewed)?;
+        let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), &reviewed)?;
+        let settings = self.sandbox(app, &reviewed, secrets.specs, mounts)?;
+        // Values stand in definitions as well; from here on the request alone has them.
+        drop(reviewed);
         Ok(UpRequest {
             project: build.project,
             agent: build.agent,
-            settings: self.sandbox(app, reviewed, secrets.specs, mounts)?,
+            settings,
             secret_values: secrets.values,
             proxies: build.proxies,
             provision: self.provision(),

@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use sandbox_state::{is_locked, read_holder};
+
 /// `process 4711 (agents-sandbox run)`, for each process of this user that holds a lock on the file. Empty
-/// where the system does not tell.
+/// where the system does not tell, as of a process that knows secrets.
 pub fn of(path: &Path) -> Vec<String> {
     let Ok(path) = path.canonicalize() else { return Vec::new() };
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -27,6 +29,12 @@ pub fn holds(pid: u32, path: &Path) -> bool {
             fs::read_to_string(info).is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
         },
     )
+}
+
+/// Whether the lock's text says that the process holds it, exclusively.
+pub fn signed(pid: u32, path: &Path) -> bool {
+    let ours = format!("process {pid} (");
+    read_holder(path).to_string().starts_with(&ours) && is_locked(path).unwrap_or(false)
 }
 
 /// The program and its verb; what else was typed may be long, and nobody's business.
@@ -60,5 +68,17 @@ mod tests {
         drop(lock);
         let _open_but_not_locked = fs::File::open(&path).unwrap();
         assert_eq!(of(&path), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_exclusive_holder_signs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        let me = std::process::id();
+        assert!(!signed(me, &path));
+        let lock = Lock::take(&path, LockMode::Exclusive, "test", |_| {}).unwrap();
+        assert!(signed(me, &path) && !signed(me / 10, &path));
+        drop(lock);
+        assert!(!signed(me, &path), "the text of a former holder");
     }
 }

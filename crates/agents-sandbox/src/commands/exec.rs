@@ -65,12 +65,12 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, prepare_args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
-    let request = meant.up_request(app, &prepare_args, "exec", &reviewed)?;
+    let mut request = meant.up_request(app, &prepare_args, "exec", reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::tell_what_is_written_anyway(app, &context, &request)?;
     let first = prepare::is_new(&context, &request)?;
-    let up = sandbox_lifecycle::up(&context, &request)?;
+    let up = prepare::up(&context, &mut request)?;
     let streams = Streams { tty: args.tty, stdin: args.interactive, detach: false };
     prepare::provision(&context, &request, &up, streams)?;
     let tty = args.tty.then(terminal_size).flatten();

@@ -28,6 +28,14 @@ pub fn streams() -> Streams {
     Streams { tty, stdin: tty || !stdin, detach: false }
 }
 
+/// Brings the sandbox up. Its secrets' values are where they belong then, and wiped here: a client stays for as
+/// long as its command.
+pub fn up(context: &Context<'_>, request: &mut UpRequest) -> Result<Up, LifecycleError> {
+    let up = sandbox_lifecycle::up(context, request)?;
+    request.secret_values.clear();
+    Ok(up)
+}
+
 /// Copies configuration and files into the home, runs what is to be run after a boot, and starts Docker
 /// where it is wanted. The first two do not keep the command from going on, but for what the user can mend
 /// on the host.

@@ -87,7 +87,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     refuse_without_server(args, profile)?;
     let wishes = notify::Wishes::of(&meant.settings, profile, |remark| app.console.warning(remark))?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let mut request = meant.up_request(app, &args.prepare, "run", &reviewed)?;
+    let mut request = meant.up_request(app, &args.prepare, "run", reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, &project::shown(&args.agent_args), extent);
     }
@@ -103,7 +103,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;
     let first = prepare::introduce(app, &context, &request)?;
-    let mut up = sandbox_lifecycle::up(&context, &request)?;
+    let mut up = prepare::up(&context, &mut request)?;
     // The work of a server goes on without its client, also where a client is not kept.
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
     agent_version::ask(&context, &meant, &up);

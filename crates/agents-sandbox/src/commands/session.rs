@@ -154,11 +154,11 @@ fn attach(app: &App, args: &AttachArgs) -> CommandResult {
     let prepare_args = PrepareArgs { agent: args.agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, prepare_args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
-    let request = meant.up_request(app, &prepare_args, "session", &reviewed)?;
+    let mut request = meant.up_request(app, &prepare_args, "session", reviewed)?;
     let context = app.context_for(&meant.settings)?;
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::tell_what_is_written_anyway(app, &context, &request)?;
-    let up = sandbox_lifecycle::up(&context, &request)?;
+    let up = prepare::up(&context, &mut request)?;
     let again = args.agent.after(&format!("agents-sandbox session attach {}", args.id));
     attend::attend(&context, &request, &up, &What::Join(args.id, size), streams, &again, interruptible)
 }

@@ -39,7 +39,7 @@ pub struct ShellArgs {
 pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let meant = Meant::resolve(app, args.prepare.flags())?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
-    let mut request = meant.up_request(app, &args.prepare, "shell", &reviewed)?;
+    let mut request = meant.up_request(app, &args.prepare, "shell", reviewed)?;
     if let Some(extent) = args.prepare.rehearses() {
         return prepare::dry_run(app, &meant, &request, "", extent);
     }
@@ -51,7 +51,7 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;
     let first = prepare::introduce(app, &context, &request)?;
-    let up = sandbox_lifecycle::up(&context, &request)?;
+    let up = prepare::up(&context, &mut request)?;
     agent_version::ask(&context, &meant, &up);
     let streams = prepare::streams();
     prepare::provision(&context, &request, &up, streams)?;

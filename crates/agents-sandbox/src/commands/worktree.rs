@@ -75,14 +75,14 @@ fn with_server(
     let args = PrepareArgs { agent: agent.clone(), ..PrepareArgs::default() };
     let meant = Meant::resolve(app, args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
-    let request = meant.up_request(app, &args, "worktree", &reviewed)?;
+    let mut request = meant.up_request(app, &args, "worktree", reviewed)?;
     if sandbox_lifecycle::profile(request.agent).daemon.is_none() {
         return Err(LifecycleError::NoServer { agent: request.agent }.into());
     }
     let context = app.context_for(&meant.settings)?;
     let _interruptible = prepare::interruptible(&context, request.target())?;
     prepare::tell_what_is_written_anyway(app, &context, &request)?;
-    let up = sandbox_lifecycle::up(&context, &request)?;
+    let up = prepare::up(&context, &mut request)?;
     prepare::provision(&context, &request, &up, prepare::streams())?;
     match sandbox_lifecycle::ensure_daemon(&context, &request, &up)? {
         Some(daemon) => act(&context, &up, &daemon),

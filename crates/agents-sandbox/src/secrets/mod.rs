@@ -1,9 +1,10 @@
 //! Secrets, from their definitions to values: what a start hands to whoever puts them in.
 //!
-//! A source that cannot be read is an error before anything starts. Values are in this process's memory
-//! and in the pipe to the machine; records have a fingerprint of each.
+//! A source that cannot be read is an error before anything starts. Values are in this process's memory, closed
+//! to others, until the sandbox is up, and in the pipe to the machine; records have a fingerprint of each.
 
 mod fingerprint;
+mod guard;
 mod source;
 
 use std::collections::BTreeMap;
@@ -108,10 +109,14 @@ pub fn remarks(files: &SecretFiles) -> Vec<String> {
     remarks
 }
 
-/// The definitions of both folders.
+/// The definitions of both folders. Where there is one, this process's memory is its own from here on.
 pub fn files(layout: &Layout, project_dir: Option<&Path>) -> Result<SecretFiles, CommandError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    Ok(sandbox_config::secret_files(&layout.config, project_dir, home.as_deref())?)
+    let files = sandbox_config::secret_files(&layout.config, project_dir, home.as_deref())?;
+    if !files.secrets.is_empty() {
+        guard::close_memory()?;
+    }
+    Ok(files)
 }
 
 /// Where a secret is put in beside the usual headers, in words that follow whom it is for. What a host repeats

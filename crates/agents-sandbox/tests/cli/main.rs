@@ -28,6 +28,7 @@ mod proxy;
 mod prune;
 mod questions;
 mod renamed;
+mod secret_memory;
 mod secrets;
 mod serve;
 mod server;
