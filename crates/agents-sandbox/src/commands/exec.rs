@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::approval::{self, Purpose};
 use crate::error::CommandError;
 use crate::settings::Meant;
-use crate::terminal::{Streams, terminal_size};
+use crate::terminal::{Streams, describe_terminal, terminal_size};
 
 /// Run one command in the project's sandbox
 ///
@@ -82,6 +82,7 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     let mut command = sandbox_lifecycle::exec_command(&dir, &args.command, args.root, tty);
     let words: Vec<(String, String)> = env;
     command.env.extend(words);
+    describe_terminal(&mut command, &request.settings.env);
     let what = What::Begin(&command);
     let exit = attend::attend(&context, &request, &up, &what, streams, "agents-sandbox exec", interruptible);
     if first {

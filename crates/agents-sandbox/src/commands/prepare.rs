@@ -17,7 +17,9 @@ use crate::project::repository_unseen;
 use crate::reach;
 use crate::report::plain;
 use crate::settings::{self, Meant};
-use crate::terminal::{self, Ended, Interruptible, Streams, attach as attach_terminal, terminal_size};
+use crate::terminal::{
+    self, Ended, Interruptible, Streams, attach as attach_terminal, describe_terminal, terminal_size,
+};
 use crate::wiring;
 
 /// A terminal when there is one on both sides. Otherwise pipes, and no input from a terminal that is only on
@@ -72,7 +74,8 @@ fn fill_home(
         Err(error) => return Err(error.into()),
     };
     let tty = streams.tty.then(terminal_size).flatten();
-    for hook in sandbox_lifecycle::startup_hooks(context, request, up, &assembly, tty)? {
+    for mut hook in sandbox_lifecycle::startup_hooks(context, request, up, &assembly, tty)? {
+        describe_terminal(&mut hook.command, &request.settings.env);
         context.reporter.verbose(&format!("running ~/{}", hook.target));
         let session = context.runtime.exec(&up.name, &hook.command)?;
         let problem =

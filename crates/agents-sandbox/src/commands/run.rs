@@ -19,7 +19,7 @@ use crate::error::CommandError;
 use crate::notify;
 use crate::project;
 use crate::settings::Meant;
-use crate::terminal::{Streams, terminal_size};
+use crate::terminal::{Streams, describe_terminal, terminal_size};
 use crate::upgrade;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -134,8 +134,11 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         return serve::serve(app, &context, &up, daemon, profile, interruptible);
     }
     let tty = streams.tty.then(terminal_size).flatten();
-    let command_of =
-        |daemon: Option<&Daemon>| sandbox_lifecycle::agent_command(&up, daemon, &args.agent_args, tty);
+    let command_of = |daemon: Option<&Daemon>| {
+        let mut command = sandbox_lifecycle::agent_command(&up, daemon, &args.agent_args, tty);
+        describe_terminal(&mut command, &request.settings.env);
+        command
+    };
     let command = command_of(daemon.as_ref());
     if let Some(daemon) = &daemon {
         sandbox_lifecycle::end_lost_clients(&context, &up.name, daemon)?;

@@ -8,7 +8,7 @@ use crate::agent_version;
 use crate::app::App;
 use crate::approval;
 use crate::settings::Meant;
-use crate::terminal::terminal_size;
+use crate::terminal::{describe_terminal, terminal_size};
 use crate::upgrade;
 
 /// Open a login shell in the project's sandbox
@@ -56,7 +56,8 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let streams = prepare::streams();
     prepare::provision(&context, &request, &up, streams)?;
     let tty = streams.tty.then(terminal_size).flatten();
-    let command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
+    let mut command = sandbox_lifecycle::shell_command(&up.guest_dir, args.root, tty);
+    describe_terminal(&mut command, &request.settings.env);
     let again = if args.root { "agents-sandbox shell --root" } else { "agents-sandbox shell" };
     let again = args.prepare.agent.after(again);
     let what = attend::choose(&context, &up, &command, args.new, &again)?;

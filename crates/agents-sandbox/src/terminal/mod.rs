@@ -22,6 +22,7 @@ mod raw;
 mod signals;
 mod size;
 mod stdin;
+mod variables;
 mod write;
 
 pub use attach::{Ended, Streams, attach};
@@ -29,3 +30,4 @@ pub use choose::choose;
 pub use confirm::{can_ask, confirm};
 pub use interrupt::{Interruptible, interrupted, interruptible};
 pub use size::terminal_size;
+pub use variables::describe_terminal;

@@ -166,13 +166,13 @@ fn an_agent_on_the_terminal_gets_its_words_and_the_size() {
     let environment = TestEnvironment::new();
     let home = environment.run(&["exec", "--agent", "pi", "--", "sh", "-c", "echo $HOME"]);
     let home = String::from_utf8(home.raw_stdout).unwrap();
-    let bin = environment.write("bin/pi", "#!/bin/sh\nprintf '<%s>' \"$@\"; stty size; exit 9\n");
+    let bin = environment.write("bin/pi", "#!/bin/sh\nprintf '<%s>' \"$@\" $COLORTERM; stty size; exit 9\n");
     std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("PATH={}:$PATH\n", bin.parent().unwrap().display());
     std::fs::write(Path::new(home.trim()).join(".bash_profile"), path).unwrap();
     let tmux = Tmux::new(&environment);
-    tmux.line("$P run --agent pi -- 'two words' '' '\"q\"' --version; echo \"code $?\"");
-    tmux.wait_for("<two words><><\"q\"><--version>30 90");
+    tmux.line("COLORTERM=24bit $P run --agent pi -- 'two words' '' '\"q\"' --version; echo \"code $?\"");
+    tmux.wait_for("<two words><><\"q\"><--version><24bit>30 90");
     tmux.wait_for_line("code 9");
     assert_clean(&tmux);
 }
@@ -181,9 +181,9 @@ fn an_agent_on_the_terminal_gets_its_words_and_the_size() {
 fn a_shell_is_a_login_shell_on_the_terminal() {
     let environment = running();
     let tmux = Tmux::new(&environment);
-    tmux.line("$P shell; echo \"code $?\"");
-    tmux.line("shopt -q login_shell && tty -s && echo \"a login shell: $((40 + 2))\"; exit 3");
-    tmux.wait_for_line("a login shell: 42");
+    tmux.line("COLORTERM=24bit $P shell; echo \"code $?\"");
+    tmux.line("shopt -q login_shell && tty -s && echo \"a login shell: $((40 + 2)) $COLORTERM\"; exit 3");
+    tmux.wait_for_line("a login shell: 42 24bit");
     tmux.wait_for_line("code 3");
     assert_clean(&tmux);
 }
@@ -202,6 +202,36 @@ fn colours_and_width_are_those_of_the_terminal() {
         let screen = tmux.tmux(&["capture-pane", "-p", "-e"]);
         screen.contains("running") && !screen.contains('\x1b')
     });
+}
+
+#[test]
+fn a_command_has_the_colours_of_the_terminal() {
+    let environment = running();
+    script(
+        &environment,
+        "printf '\\033[38;2;1;22;133mblue\\033[0m '\n\
+         echo \"<${TERM-none}><${COLORTERM-none}><${NO_COLOR-none}>\"",
+    );
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; env -u NO_COLOR TERM=tmux-256color COLORTERM=truecolor $P exec -it -- sh script");
+    tmux.wait_for("blue <xterm-256color><truecolor><none>");
+    let coloured = tmux.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(coloured.contains("\x1b[38;2;1;22;133mblue"), "{coloured:?}");
+    tmux.line("clear; env -u COLORTERM TERM=dumb NO_COLOR=1 $P exec -it -- sh script");
+    tmux.wait_for("blue <dumb><none><1>");
+    tmux.line("clear; TERM=dumb COLORTERM=truecolor $P exec -it -e TERM=a -e COLORTERM=b -- sh script");
+    tmux.wait_for("blue <a><b>");
+    environment.write("home/config/agents-sandbox/env", "COLORTERM=of-the-settings\n");
+    environment.run(&["stop", "--cold"]).success();
+    tmux.line("clear; COLORTERM=truecolor $P exec -it -- sh script");
+    tmux.wait_for("<of-the-settings>");
+
+    std::fs::remove_file(environment.path("home/config/agents-sandbox/env")).unwrap();
+    environment.run(&["stop", "--cold"]).success();
+    let mut piped = environment.command(&["exec", "--", "sh", "script"]);
+    piped.envs([("TERM", "dumb"), ("COLORTERM", "truecolor"), ("NO_COLOR", "1")]);
+    let said = environment.finish(&mut piped).success();
+    assert!(said.ends_with("<none><none><none>\n"), "without a terminal there is nothing to say: {said}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl SecretDefinition {
 }
 
 /// Variables that would change what runs, in the guest or beside it, instead of holding a stand-in.
-const TAKEN: [&str; 34] = [
+const TAKEN: [&str; 35] = [
     "PATH",
     "HOME",
     "USER",
@@ -73,6 +73,7 @@ const TAKEN: [&str; 34] = [
     "IFS",
     "ENV",
     "BASH_ENV",
+    "COLORTERM",
     "NO_COLOR",
     "NO_PROXY",
     "HTTP_PROXY",

@@ -1,5 +1,7 @@
 //! `volume edit`: a new home, filled by hand.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use sandbox_lifecycle::volumes::{GUEST_OLD_HOME, abandon, edit};
 
@@ -8,7 +10,7 @@ use crate::app::App;
 use crate::commands::{CommandResult, prepare};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::terminal::{Ended, attach, interruptible, terminal_size};
+use crate::terminal::{Ended, attach, describe_terminal, interruptible, terminal_size};
 
 /// Make a new home from the image, and move files over by hand in a shell
 ///
@@ -38,7 +40,9 @@ pub fn run(app: &App, args: &EditArgs) -> CommandResult {
     app.console.info(&format!(
         "the old home's files are at {GUEST_OLD_HOME}; `exit` takes the new home, `exit 1` gives it up"
     ));
-    let session = context.runtime.exec(edit.sandbox(), &edit.shell(tty))?;
+    let mut shell = edit.shell(tty);
+    describe_terminal(&mut shell, &BTreeMap::new());
+    let session = context.runtime.exec(edit.sandbox(), &shell)?;
     match attach(session, streams)? {
         Ended::Exited(status) if status.shell_code() == 0 => Ok(tell(app, &edit.commit()?)),
         Ended::Exited(status) => {
