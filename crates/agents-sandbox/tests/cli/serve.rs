@@ -12,6 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::environment::TestEnvironment;
+use crate::terminal::{FULL_SCREEN, assert_clean};
 use crate::tmux::Tmux;
 
 /// The stand-in is on the guest's PATH.
@@ -33,11 +34,12 @@ pub fn add_stand_in(environment: &TestEnvironment, agent: &str) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-agent/opencode2");
     symlink(program.canonicalize().unwrap(), environment.path("bin").join(agent)).unwrap();
     let profile = format!(
-        "export PATH={}:$PATH STAND_IN_PORTS={} STAND_IN_EVENTS={} STAND_IN_SESSIONS={}\n",
+        "export PATH={}:$PATH STAND_IN_PORTS={} STAND_IN_EVENTS={} STAND_IN_SESSIONS={} STAND_IN_SCREEN={}\n",
         environment.path("bin").display(),
         environment.path("runtime/ports").display(),
         environment.path("events").display(),
-        environment.path("sessions.json").display()
+        environment.path("sessions.json").display(),
+        environment.path("screen").display()
     );
     std::fs::write(Path::new(home.trim()).join(".bash_profile"), profile).unwrap();
 }
@@ -161,6 +163,23 @@ fn the_detach_key_leaves_an_agent_with_a_server_and_is_any_other_commands_own() 
     tmux.key("C-]");
     tmux.wait_for_line("1d");
     tmux.wait_for_line("code 0");
+}
+
+#[test]
+fn the_detach_key_leaves_a_clean_screen() {
+    let environment = stand_in("opencode");
+    environment.write("screen", FULL_SCREEN);
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; echo before; $P run; echo \"code $?\"");
+    tmux.wait_for("FULL SCREEN");
+    tmux.wait_for("attached");
+    // The positive control: now the terminal is not clean.
+    assert_eq!(tmux.fact("#{alternate_on} #{cursor_flag} #{mouse_any_flag}"), "1 0 1");
+    tmux.key("C-]");
+    let screen = tmux.wait_for_line("code 0");
+    assert!(screen.contains("before") && screen.contains("detached; "), "{screen}");
+    assert!(!screen.contains("FULL SCREEN"), "{screen}");
+    assert_clean(&tmux);
 }
 
 #[test]

@@ -40,12 +40,18 @@ fn wait_for_end(pid: i32) {
 
 /// The shell's terminal is as a shell needs it.
 #[track_caller]
-fn assert_clean(tmux: &Tmux<'_>) {
+pub fn assert_clean(tmux: &Tmux<'_>) {
     tmux.line("stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(icanon|echo|isig|opost)' | sort | tr '\\n' ' '");
     tmux.wait_for("echo icanon isig opost");
     let facts =
         tmux.fact("#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag} #{keypad_cursor_flag}");
     assert_eq!(facts, "0 1 0 0 0");
+    // The terminal puts marks around a paste only where it was left switched to that, and the shell has no word
+    // for them.
+    tmux.tmux(&["set-buffer", "echo a $((6 * 7)) paste"]);
+    tmux.tmux(&["paste-buffer", "-p"]);
+    tmux.key("Enter");
+    tmux.wait_for_line("a 42 paste");
 }
 
 #[test]
@@ -114,13 +120,14 @@ fn ctrl_z_a_paste_the_mouse_and_umlauts_reach_the_command() {
     assert_clean(&tmux);
 }
 
-const FULL_SCREEN: &str =
-    "printf '\\033[?1049h\\033[?25l\\033[?1002h\\033[?1006h\\033[?2004h\\033[?1h\\033=\\033[31mFULL SCREEN'";
+/// What a full-screen program switches: the alternate screen, no cursor, the mouse, pastes in marks, the keypad.
+pub const FULL_SCREEN: &str =
+    "\x1b[?1049h\x1b[?25l\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[?1h\x1b=\x1b[31mFULL SCREEN";
 
 #[test]
 fn a_program_that_dies_leaves_a_clean_screen() {
     let environment = running();
-    script(&environment, &format!("{FULL_SCREEN}; sleep 0.3; kill -9 $$"));
+    script(&environment, &format!("printf '{FULL_SCREEN}'; sleep 0.3; kill -9 $$"));
     let tmux = Tmux::new(&environment);
     tmux.line("echo before; $P exec -it -- sh script; echo \"code $?\"");
     tmux.wait_for("FULL SCREEN");
@@ -134,7 +141,10 @@ fn a_program_that_dies_leaves_a_clean_screen() {
 #[test]
 fn a_client_that_is_told_to_end_leaves_a_clean_screen() {
     let environment = running();
-    script(&environment, &format!("echo $$ > command.pid; {FULL_SCREEN}; while :; do sleep 0.05; done"));
+    script(
+        &environment,
+        &format!("echo $$ > command.pid; printf '{FULL_SCREEN}'; while :; do sleep 0.05; done"),
+    );
     let tmux = Tmux::new(&environment);
     tmux.line("sh -c 'echo $$ > client.pid; exec \"$0\" exec -it -- sh script' $P; echo \"code $?\"");
     tmux.wait_for("FULL SCREEN");
