@@ -13,7 +13,8 @@ pub fn agent_command(up: &Up, daemon: Option<&Daemon>, args: &[OsString], tty: O
     let profile = profile(up.agent);
     let password = daemon.map_or("", |daemon| &daemon.password);
     let command = profile.command(&Launch { guest_dir: &up.guest_dir, password, args });
-    let mut spec = exec_command(&up.guest_dir, &login(command.argv), false, tty);
+    let words = if tty.is_some() { on_terminal(command.argv) } else { login(command.argv) };
+    let mut spec = exec_command(&up.guest_dir, &words, false, tty);
     spec.env = profile.environment(false, up.emulated);
     spec.env.extend(command.env);
     spec.keep = tty.map(|_| kept::agent(up, password, args));
@@ -42,6 +43,26 @@ pub(crate) fn login(argv: Vec<OsString>) -> Vec<OsString> {
     script("exec \"$@\"", argv)
 }
 
+/// [`login`] on a terminal, below a shell that lets a program go on which stops itself, as agents do at Ctrl-Z.
+///
+/// Nobody could type `fg` there. A program that leads its terminal's session is not stopped by `SIGTSTP` at all,
+/// and would wait in vain for the `SIGCONT` at which it takes its screen back.
+fn on_terminal(argv: Vec<OsString>) -> Vec<OsString> {
+    let mut words = script(GO_ON, argv);
+    // Job control: the program has a group of its own, in the foreground.
+    words.insert(1, "-m".into());
+    words
+}
+
+/// A recursion, because a stop breaks the shell's loops. The shell itself outlives signals that are the program's to
+/// answer, and says nothing of how the program ended.
+const GO_ON: &str = r#"again() { code=$?; if jobs %% >/dev/null; then fg >/dev/null; again; fi; }
+trap : HUP INT QUIT TERM USR1 USR2
+exec 3>&2 2>/dev/null
+"$@" 2>&3 3>&-
+again
+exit $code"#;
+
 /// A fixed text for a login shell, with words for its `$1`, `$2`, ….
 pub(crate) fn script(text: &str, words: Vec<OsString>) -> Vec<OsString> {
     ["bash", "-l", "-c", text, "agents-sandbox"].into_iter().map(OsString::from).chain(words).collect()
@@ -61,10 +82,14 @@ mod tests {
                 .into_iter()
                 .map(|word| OsString::from_vec(word.to_vec()))
                 .collect();
-        let argv = login(words);
         let home = tempfile::tempdir().unwrap();
-        let output = Command::new(&argv[0]).args(&argv[1..]).env("HOME", home.path()).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "a b|'\"$HOME`id`|line\nbreak||\u{fffd}|--|-c|");
+        for argv in [login(words.clone()), on_terminal(words)] {
+            // Away from a terminal that the test may have, which job control would take.
+            let mut command = Command::new("setsid");
+            let output = command.arg("--wait").args(&argv).env("HOME", home.path()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "a b|'\"$HOME`id`|line\nbreak||\u{fffd}|--|-c|", "{argv:?}");
+        }
     }
 
     #[test]

@@ -171,19 +171,44 @@ fn closing_the_window_ends_client_and_command() {
     wait_for_end(command);
 }
 
-#[test]
-fn an_agent_on_the_terminal_gets_its_words_and_the_size() {
+/// A sandbox whose agent pi is this script.
+fn with_pi(text: &str) -> TestEnvironment {
     let environment = TestEnvironment::new();
     let home = environment.run(&["exec", "--agent", "pi", "--", "sh", "-c", "echo $HOME"]);
     let home = String::from_utf8(home.raw_stdout).unwrap();
-    let bin = environment.write("bin/pi", "#!/bin/sh\nprintf '<%s>' \"$@\" $COLORTERM; stty size; exit 9\n");
+    let bin = environment.write("bin/pi", &format!("#!/bin/sh\n{text}\n"));
     std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("PATH={}:$PATH\n", bin.parent().unwrap().display());
     std::fs::write(Path::new(home.trim()).join(".bash_profile"), path).unwrap();
+    environment
+}
+
+#[test]
+fn an_agent_on_the_terminal_gets_its_words_and_the_size() {
+    let environment = with_pi("printf '<%s>' \"$@\" $COLORTERM; stty size; exit 9");
     let tmux = Tmux::new(&environment);
     tmux.line("COLORTERM=24bit $P run --agent pi -- 'two words' '' '\"q\"' --version; echo \"code $?\"");
     tmux.wait_for("<two words><><\"q\"><--version><24bit>30 90");
     tmux.wait_for_line("code 9");
+    assert_clean(&tmux);
+}
+
+/// Agents stop themselves at Ctrl-Z, each in its own way, and wait to be continued.
+#[test]
+fn an_agent_that_stops_itself_goes_on() {
+    let environment = with_pi(
+        "trap 'continued=1' CONT; for signal in TSTP STOP STOP TSTP TSTP; do\n\
+         continued=; kill -$signal 0; until [ $continued ]; do sleep 0.02; done; echo \"on after $signal\"; done\n\
+         read -r line; echo \"<$line>\"; kill -KILL $$",
+    );
+    let tmux = Tmux::new(&environment);
+    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.wait("it goes on each time", |screen| screen.matches("on after ").count() == 5);
+    // It is still the one that is typed for.
+    tmux.line("hello there");
+    tmux.wait_for_line("<hello there>");
+    let screen = tmux.wait_for_line("code 137");
+    assert!(!screen.contains("Stopped") && !screen.contains("Killed"), "{screen}");
     assert_clean(&tmux);
 }
 
