@@ -134,6 +134,23 @@ async fn who_attaches_at_the_same_size_makes_it_draw_itself() {
 }
 
 #[tokio::test]
+async fn one_that_stopped_itself_goes_on_when_somebody_comes_back() {
+    let host = Host::booted();
+    let (mut one, pid, session) = begin(&host, "echo ready.; kill -STOP $$; echo and on.; read -r end").await;
+    one.until("ready.").await;
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    eventually("it stops", is_stopped).await;
+    drop(one);
+    alone(&host, session).await;
+    assert!(is_stopped());
+    host.attach(session, SIZE).await.until("and on.").await;
+    host.end(session).await;
+}
+
+#[tokio::test]
 async fn an_end_that_nobody_saw_waits_for_somebody() {
     let host = Host::booted();
     let dir = tempfile::tempdir().unwrap();

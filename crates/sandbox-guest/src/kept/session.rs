@@ -201,11 +201,13 @@ impl Session {
         let resized = state.fit();
         let State { picture, clients, terminal, .. } = &mut *state;
         clients.introduce(id, picture);
-        if let Some(terminal) = terminal
-            && !resized
-        {
-            // Whatever a program shows that the picture does not know: it draws itself anew.
-            let _ = killpg(terminal.foreground().unwrap_or(self.group), Signal::SIGWINCH);
+        if let Some(terminal) = terminal {
+            // One that stopped itself has nobody but who comes back to it.
+            let _ = killpg(self.group, Signal::SIGCONT);
+            if !resized {
+                // Whatever a program shows that the picture does not know: it draws itself anew.
+                let _ = killpg(terminal.foreground().unwrap_or(self.group), Signal::SIGWINCH);
+            }
         }
         id
     }
