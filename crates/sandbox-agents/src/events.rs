@@ -65,7 +65,9 @@ impl SessionWatch {
         let kind = payload.get("type")?.as_str()?;
         let properties = payload.get("properties")?;
         let session = properties.get("sessionID")?.as_str()?.to_string();
-        if properties.pointer("/info/parentID").is_some_and(Value::is_string) {
+        // A message has a parent as well: the one that it answers.
+        let of_session = matches!(kind, "session.created" | "session.updated");
+        if of_session && properties.pointer("/info/parentID").is_some_and(Value::is_string) {
             self.children.insert(session.clone());
         }
         let before = self.states.get(&session).copied();
@@ -177,6 +179,9 @@ mod tests {
         assert_eq!(told(watch, "session.idle", json!({ "sessionID": "ses_2" })), Some(Occasion::Done));
         told(watch, "session.created", json!({ "sessionID": "ses_3", "info": { "parentID": "ses_1" } }));
         assert_eq!(told(watch, "session.idle", json!({ "sessionID": "ses_3" })), None);
+        let answer = json!({ "sessionID": "ses_4", "info": { "parentID": "msg_1" } });
+        told(watch, "message.updated", answer);
+        assert_eq!(told(watch, "session.idle", json!({ "sessionID": "ses_4" })), Some(Occasion::Done));
         let question = json!({ "sessionID": "ses_3" });
         assert_eq!(told(watch, "question.asked", question), Some(Occasion::Input));
         assert_eq!(told(watch, "session.idle", json!({})), Some(Occasion::Done));
