@@ -10,7 +10,10 @@ mod server;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbox_agents::{Server, activity, create_worktree, health, remove_worktree, worktrees};
+use sandbox_agents::{
+    Events, Notice, Occasion, Server, SessionWatch, activity, create_worktree, health, remove_worktree,
+    worktrees,
+};
 use sandbox_keeper::{AgentView, Decision, Inputs, Rules, decide};
 use sandbox_model::{Session, SessionKind};
 
@@ -105,6 +108,51 @@ fn sessions_of_every_folder_are_told_apart() {
     server.prompt(&project, "TOOL:true");
     wait_for(&server, &[(&project, SessionKind::WaitingForUser)], "stop: 1 session waits for the user");
     drop(asking);
+}
+
+/// What is told from now on, in the order in which it happens: what is told too much is in the way of the next.
+struct Told {
+    events: Events,
+    watch: SessionWatch,
+    seen: Vec<serde_json::Value>,
+}
+
+impl Told {
+    fn listen(server: &OpencodeServer) -> Self {
+        let mut events = Events::open(&server.client(Duration::from_secs(10))).unwrap();
+        // Its first word: from here on it tells everything.
+        let first = events.hear().unwrap().unwrap();
+        assert_eq!(first["payload"]["type"], "server.connected", "{first}");
+        Self { events, watch: SessionWatch::default(), seen: Vec::new() }
+    }
+
+    fn next(&mut self) -> (String, Occasion) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        // A server without anything to tell shows that it lives.
+        while Instant::now() < deadline {
+            let event = self.events.hear().unwrap().expect("the stream goes on");
+            if let Some(Notice::Tell { session, occasion }) = self.watch.see(&event) {
+                return (session, occasion);
+            }
+            self.seen.push(event["payload"].clone());
+        }
+        panic!("nothing is told of {:#?}", self.seen);
+    }
+}
+
+#[test]
+fn its_events_tell_what_a_person_wants_to_hear() {
+    let server = OpencodeServer::start();
+    let (project, elsewhere) = (server.project.clone(), server.folder("else where"));
+    let mut told = Told::listen(&server);
+    let done = server.prompt(&project, "hello");
+    assert_eq!(told.next(), (done, Occasion::Done));
+    let asking = server.prompt(&elsewhere, "ASK");
+    assert_eq!(told.next(), (asking.clone(), Occasion::Input));
+    server.answer_question(&elsewhere, "red");
+    assert_eq!(told.next(), (asking, Occasion::Done));
+    let failed = server.prompt(&project, "REFUSE");
+    assert_eq!(told.next(), (failed, Occasion::Error));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +11,23 @@ use serde_json::{Value, json};
 
 use crate::environment::TestEnvironment;
 use crate::serve::stand_in;
+use crate::tmux::Tmux;
+
+/// One event of the stand-in's server.
+fn happens(environment: &TestEnvironment, kind: &str, session: &str, rest: &Value) {
+    let mut properties = json!({ "sessionID": session });
+    properties.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap_or_default());
+    let event = json!({ "directory": "/workspace", "payload": { "type": kind, "properties": properties } });
+    let mut file = fs::OpenOptions::new().append(true).open(environment.path("events")).unwrap();
+    writeln!(file, "{event}").unwrap();
+}
+
+/// An agent whose server tells nothing yet.
+fn silent() -> TestEnvironment {
+    let environment = stand_in("opencode");
+    environment.write("events", "");
+    environment
+}
 
 struct Desktop<'a> {
     environment: &'a TestEnvironment,
@@ -37,7 +55,6 @@ impl<'a> Desktop<'a> {
             .unwrap();
         desktop.children.push(child);
         desktop.wait("the stand-in", || environment.path("told").exists());
-        fs::write(environment.path("events"), "").unwrap();
         desktop
     }
 
@@ -52,12 +69,7 @@ impl<'a> Desktop<'a> {
     }
 
     fn happens(&self, kind: &str, session: &str, rest: &Value) {
-        let mut properties = json!({ "sessionID": session });
-        properties.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap_or_default());
-        let event =
-            json!({ "directory": "/workspace", "payload": { "type": kind, "properties": properties } });
-        let mut file = fs::OpenOptions::new().append(true).open(self.environment.path("events")).unwrap();
-        writeln!(file, "{event}").unwrap();
+        happens(self.environment, kind, session, rest);
     }
 
     fn told(&self) -> Vec<String> {
@@ -86,7 +98,7 @@ impl Drop for Desktop<'_> {
 
 #[test]
 fn each_thing_is_told_once_however_many_clients_there_are() {
-    let environment = stand_in("opencode");
+    let environment = silent();
     let mut desktop = Desktop::start(&environment);
     desktop.client();
     desktop.client();
@@ -116,6 +128,81 @@ fn each_thing_is_told_once_however_many_clients_there_are() {
             "agents-sandbox: opencode waits for you (project) urgency 2",
         ]
     );
+}
+
+const INPUT: (&str, &str, &str) = ("question.asked", "{}", "waits for you (project) urgency 2");
+const DONE: (&str, &str, &str) = ("session.idle", "{}", "is done (project) urgency 1");
+const ERROR: (&str, &str, &str) =
+    ("session.error", "{\"error\": {\"name\": \"X\"}}", "has failed (project) urgency 1");
+
+/// What a client tells it tells in the order in which it happens: when the last is told, nothing comes any more.
+#[test]
+fn only_what_is_wanted_is_told() {
+    for (wishes, unwanted, wanted) in [
+        ("on-input: false, on-error: false", &[INPUT, ERROR][..], &[DONE][..]),
+        ("on-done: false", &[DONE], &[ERROR, INPUT]),
+    ] {
+        let environment = silent();
+        environment.write("home/config/agents-sandbox/config.yaml", &format!("notify: {{{wishes}}}\n"));
+        let mut desktop = Desktop::start(&environment);
+        desktop.client();
+        for (number, (kind, rest, _)) in unwanted.iter().chain(wanted).enumerate() {
+            desktop.happens(kind, &format!("ses_{number}"), &serde_json::from_str(rest).unwrap());
+        }
+        desktop.wait("what is wanted", || desktop.told().len() >= wanted.len());
+        let expected: Vec<_> =
+            wanted.iter().map(|(.., told)| format!("agents-sandbox: opencode {told}")).collect();
+        assert_eq!(desktop.told(), expected, "{wishes}");
+    }
+}
+
+/// A terminal with an agent in its first window, which nobody looks at.
+fn unseen<'a>(environment: &'a TestEnvironment, words: &str) -> Tmux<'a> {
+    let tmux = Tmux::new(environment);
+    tmux.line(&format!("clear; {words}"));
+    tmux.wait_for_line("attached");
+    tmux.tmux(&["new-window", "sleep 1000"]);
+    tmux
+}
+
+fn bell(tmux: &Tmux<'_>) -> String {
+    tmux.tmux(&["display-message", "-p", "-t", "main:0", "#{window_bell_flag}"]).trim().into()
+}
+
+#[test]
+fn the_bell_rings_in_the_terminal_of_the_agent() {
+    let environment = silent();
+    let tmux = unseen(&environment, "$P run --notify=bell");
+    assert_eq!(bell(&tmux), "0");
+    happens(&environment, "question.asked", "ses_1", &json!({}));
+    tmux.wait("the bell", |_| bell(&tmux) == "1");
+}
+
+#[test]
+fn a_sound_is_played_by_whatever_can_and_is_a_bell_where_nothing_can() {
+    let environment = silent();
+    // Each of them is there, so that none of the machine's is asked.
+    let players = ["canberra-gtk-play", "pw-play", "paplay", "ogg123"];
+    for player in players {
+        let text = format!(
+            "#!/bin/sh\ntest -e $ROOT/{player}.works; code=$?; echo {player} \"$*\" >> $ROOT/asked; exit $code\n"
+        );
+        let root = environment.path("");
+        let path =
+            environment.write(&format!("players/{player}"), &text.replace("$ROOT/", &root.to_string_lossy()));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let asked = || fs::read_to_string(environment.path("asked")).unwrap_or_default();
+    let tmux = unseen(&environment, "PATH=../players:$PATH $P run --notify=sound");
+    let sound = "/usr/share/sounds/freedesktop/stereo/message.oga";
+    environment.write("paplay.works", "");
+    happens(&environment, "question.asked", "ses_1", &json!({}));
+    let until_paplay = format!("canberra-gtk-play --id=message\npw-play {sound}\npaplay {sound}\n");
+    tmux.wait("a sound", |_| asked() == until_paplay);
+    fs::remove_file(environment.path("paplay.works")).unwrap();
+    happens(&environment, "question.asked", "ses_2", &json!({}));
+    tmux.wait("the bell", |_| bell(&tmux) == "1");
+    assert_eq!(asked(), format!("{until_paplay}{until_paplay}ogg123 {sound}\n"), "only then");
 }
 
 #[test]
