@@ -97,7 +97,11 @@ impl Meant {
         limits::check(&self.settings, limits::Host::here())?;
         let layout = App::layout()?;
         let mounts = self.mounts()?;
-        let walls = walls(&layout, &self.project, &mounts)?;
+        // Only a file that holds a secret needs them here.
+        let walls = match reviewed.secrets().secrets.is_empty() {
+            true => Vec::new(),
+            false => walls(&layout, &self.project, &mounts)?,
+        };
         let secrets = secrets::resolve(&layout, reviewed.secrets(), &walls)?;
         let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), &reviewed)?;
         let settings = self.sandbox(app, &reviewed, secrets.specs, mounts)?;

@@ -55,9 +55,11 @@ fn on_terminal(argv: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// A recursion, because a stop breaks the shell's loops. The shell itself outlives signals that are the program's to
-/// answer, and says nothing of how the program ended.
+/// answer, and says nothing of how the program ended. What the user's profile started in the background is not the
+/// program, and not the shell's to bring back.
 const GO_ON: &str = r#"again() { code=$?; if jobs %% >/dev/null; then fg >/dev/null; again; fi; }
 trap : HUP INT QUIT TERM USR1 USR2
+disown -a
 exec 3>&2 2>/dev/null
 "$@" 2>&3 3>&-
 again

@@ -51,7 +51,10 @@ pub fn run(app: &App, args: &ConfigAgentArgs) -> CommandResult {
     approval::mark(app, &meant);
     let agent = meant.settings.agent.value;
     // A mount that cannot be used is no reason to show nothing.
-    let mounts = meant.mounts().unwrap_or_default();
+    let mounts = meant.mounts().unwrap_or_else(|error| {
+        app.console.warning(&error.message);
+        Vec::new()
+    });
     let assembly = assemble(&App::layout()?, &meant.project, &mounts, agent, &meant.provision())?;
     for warning in &assembly.warnings {
         app.console.warning(&format!("not copied: {warning}"));

@@ -209,10 +209,14 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_or_says_too_much_is_given_up() {
-        let ask = |line: &str| said(Command::new("sh").args(["-c", line]), Duration::from_secs(1));
+        let wait = |line: &str, patience| said(Command::new("sh").args(["-c", line]), patience);
+        let ask = |line| wait(line, Duration::from_mins(1));
         assert_eq!(ask("echo yes; echo no >&2").as_deref(), Ok(&b"yes\n"[..]));
         assert_eq!(ask("echo no >&2; exit 3"), Err("no".into()));
-        assert_eq!(ask("exec sleep 60"), Err("it does not answer within 1 s".into()));
+        assert_eq!(
+            wait("exec sleep 60", Duration::from_secs(1)),
+            Err("it does not answer within 1 s".into())
+        );
         assert_eq!(ask("exec yes"), Err("it says more than 1 MiB".into()));
     }
 

@@ -178,8 +178,9 @@ fn with_pi(text: &str) -> TestEnvironment {
     let home = String::from_utf8(home.raw_stdout).unwrap();
     let bin = environment.write("bin/pi", &format!("#!/bin/sh\n{text}\n"));
     std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("PATH={}:$PATH\n", bin.parent().unwrap().display());
-    std::fs::write(Path::new(home.trim()).join(".bash_profile"), path).unwrap();
+    // What a profile leaves running has nothing to do with the agent's end.
+    let profile = format!("PATH={}:$PATH\nsleep 20 &\n", bin.parent().unwrap().display());
+    std::fs::write(Path::new(home.trim()).join(".bash_profile"), profile).unwrap();
     environment
 }
 

@@ -180,7 +180,9 @@ impl Reader<'_> {
 
     fn not_opened(&mut self, place: &Path, error: Errno) -> Result<()> {
         let why = match error {
-            Errno::LOOP => "is a symbolic link, or leads through one, where a sandbox can write",
+            Errno::LOOP => {
+                "is a symbolic link, or leads through one, in a folder that a sandbox writes or once wrote"
+            }
             // A file is where a folder should be.
             Errno::NOTDIR => "is not in a folder",
             Errno::NOENT => "is gone",

@@ -128,11 +128,11 @@ async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) ->
     watch_console(files, parts.console.take().ok_or_else(missing)?);
     let socket = parts.link.take().ok_or_else(missing)?;
     let work = async {
-        parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| memory(&error))?;
-        // The bridge answers before the guest asks it anything.
+        // The bridge answers before the guest asks it anything, and before QEMU touches the memory.
         if let Some(network) = parts.network.as_mut() {
             network.settings().await.map_err(|error| Failure::Part(format!("network: {error}")))?;
         }
+        parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| memory(&error))?;
         saved.use_up(files).map_err(|error| memory(&error))?;
         let link_failed = |error: std::io::Error| Failure::Memory(format!("the guest link: {error}"));
         call(&socket, saved).map_err(link_failed)?;
