@@ -98,9 +98,10 @@ impl Meant {
         let layout = App::layout()?;
         let mounts = self.mounts()?;
         // Only a file that holds a secret needs them here.
-        let walls = match reviewed.secrets().secrets.is_empty() {
-            true => Vec::new(),
-            false => walls(&layout, &self.project, &mounts)?,
+        let walls = if reviewed.secrets().secrets.is_empty() {
+            Vec::new()
+        } else {
+            walls(&layout, &self.project, &mounts)?
         };
         let secrets = secrets::resolve(&layout, reviewed.secrets(), &walls)?;
         let build = self.build_request(args.image.rebuild, args.image.agent_version.as_deref(), &reviewed)?;

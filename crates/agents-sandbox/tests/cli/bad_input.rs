@@ -69,7 +69,7 @@ fn values_that_are_none() {
     [exit 2]
     ");
     assert_snapshot!(refused(&["sandbox", "remove", "../x"]), @"
-    error: invalid value '../x' for '<NAME>': `../x` is not the name of a sandbox: it must have 1 to 128 characters from a-z, A-Z, 0-9, `.`, `_` and `-`, and start with a letter or digit
+    error: invalid value '../x' for '[NAME]': `../x` is not the name of a sandbox: it must have 1 to 128 characters from a-z, A-Z, 0-9, `.`, `_` and `-`, and start with a letter or digit
 
     For more information, try '--help'.
     [exit 2]
