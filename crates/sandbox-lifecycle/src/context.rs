@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sandbox_model::SandboxName;
 use sandbox_runtime::Runtime;
 use sandbox_state::Layout;
 
@@ -49,9 +50,9 @@ pub trait Reporter: Send + Sync {
 
     fn warning(&self, text: &str);
 
-    /// Changed settings wait until the sandbox ends: `text` says which and why. Whoever knows of commands adds
+    /// Changed settings wait until `sandbox` ends: `text` says which and why. Whoever knows of commands adds
     /// the one that makes them count.
-    fn postponed(&self, text: &str) {
+    fn postponed(&self, _sandbox: &SandboxName, text: &str) {
         self.warning(text);
     }
 

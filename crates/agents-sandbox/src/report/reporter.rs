@@ -1,4 +1,5 @@
 use sandbox_lifecycle::{Decisions, KeepAll, Reporter, Step};
+use sandbox_model::SandboxName;
 
 use super::step::RunningStep;
 use super::{Console, plain};
@@ -17,8 +18,10 @@ impl Reporter for Console {
         Self::warning(self, text);
     }
 
-    fn postponed(&self, text: &str) {
-        Self::warning(self, &format!("{text}; after `agents-sandbox stop --cold` the next run applies it"));
+    fn postponed(&self, sandbox: &SandboxName, text: &str) {
+        // By its name: it may be another agent's than the settings'.
+        let command = format!("agents-sandbox stop --cold {sandbox}");
+        Self::warning(self, &format!("{text}; after `{command}` the next run applies it"));
     }
 
     fn verbose(&self, text: &str) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::environment::{TestEnvironment, without_hash};
 use crate::tmux::Tmux;
 
-const APPLY: &str = "after `agents-sandbox stop --cold` the next run applies it";
+const APPLY: &str = "-opencode` the next run applies it";
 
 fn background(environment: &TestEnvironment) {
     let script = "(while :; do date +%s%N > beat; sleep 0.05; done) > /dev/null 2>&1 & echo $! > beat.pid";
@@ -53,6 +53,7 @@ fn without_a_terminal_a_sleeping_sandbox_wakes_as_it_was_and_says_what_applies_t
         let ran = environment.run(&[&["shell"][..], &change].concat());
         let line = format!("wakes as it was; changed since: {}", change[0].trim_start_matches('-'));
         assert!(ran.stderr.contains(&line) && ran.stderr.contains(APPLY), "{change:?}: {ran}");
+        assert!(ran.stderr.contains("after `agents-sandbox stop --cold project-"), "{change:?}: {ran}");
         assert!(!ran.stderr.contains("dropped"), "{ran}");
         beats(&environment, true);
         environment.run(&["stop"]).success();

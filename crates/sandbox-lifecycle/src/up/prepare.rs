@@ -276,7 +276,7 @@ fn decide(
     }
     match ask(context, wanted, &changes, &stake) {
         RunningChoice::Keep => {
-            tell_kept(context, &changes, &stake);
+            tell_kept(context, &wanted.name, &changes, &stake);
             Ok(kept)
         }
         RunningChoice::Proceed => Ok(alone),
@@ -294,7 +294,7 @@ fn ask(context: &Context<'_>, wanted: &SandboxSpec, changes: &[Change], stake: &
     }
 }
 
-fn tell_kept(context: &Context<'_>, changes: &[Change], stake: &Stake) {
+fn tell_kept(context: &Context<'_>, sandbox: &SandboxName, changes: &[Change], stake: &Stake) {
     let why = match stake {
         Stake::Held(_) => "others use the sandbox, so it keeps running as it is",
         Stake::Programs => {
@@ -303,7 +303,7 @@ fn tell_kept(context: &Context<'_>, changes: &[Change], stake: &Stake) {
         Stake::Memory(_) => "the sandbox sleeps with its programs, and wakes as it was",
     };
     let list: Vec<&str> = changes.iter().map(|change| change.setting).collect();
-    context.reporter.postponed(&format!("{why}; changed since: {}", list.join(", ")));
+    context.reporter.postponed(sandbox, &format!("{why}; changed since: {}", list.join(", ")));
 }
 
 /// Nobody uses it, or they were asked.
