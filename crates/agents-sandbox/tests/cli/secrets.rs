@@ -159,7 +159,10 @@ fn another_value_is_another_sandbox_state_and_is_not_shown() {
     environment.write("home/token", "sk-second-4711");
     // What sleeps goes on as it was, until it is told otherwise.
     let told = exec(&environment, &["exec", "true"]);
-    assert!(told.stderr.contains("changed since: secrets; after `agents-sandbox stop --cold project-"), "{told}");
+    assert!(
+        told.stderr.contains("changed since: secrets; after `agents-sandbox stop --cold project-"),
+        "{told}"
+    );
     assert!(!told.to_string().contains("sk-"), "{told}");
     exec(&environment, &["stop", "--cold"]).success();
     let told = exec(&environment, &["--log-level", "verbose", "exec", "true"]);
