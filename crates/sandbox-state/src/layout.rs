@@ -13,7 +13,6 @@ pub struct Environment {
     pub xdg_config_home: Option<PathBuf>,
     pub xdg_state_home: Option<PathBuf>,
     pub xdg_data_home: Option<PathBuf>,
-    pub xdg_cache_home: Option<PathBuf>,
 }
 
 impl Environment {
@@ -24,7 +23,6 @@ impl Environment {
             xdg_config_home: read("XDG_CONFIG_HOME"),
             xdg_state_home: read("XDG_STATE_HOME"),
             xdg_data_home: read("XDG_DATA_HOME"),
-            xdg_cache_home: read("XDG_CACHE_HOME"),
         }
     }
 }
@@ -35,7 +33,6 @@ pub struct Layout {
     pub config: PathBuf,
     pub state: PathBuf,
     pub data: PathBuf,
-    pub cache: PathBuf,
 }
 
 const APP: &str = "agents-sandbox";
@@ -62,7 +59,6 @@ impl Layout {
             config: base(&environment.xdg_config_home, ".config", "XDG_CONFIG_HOME")?,
             state: base(&environment.xdg_state_home, ".local/state", "XDG_STATE_HOME")?,
             data: base(&environment.xdg_data_home, ".local/share", "XDG_DATA_HOME")?,
-            cache: base(&environment.xdg_cache_home, ".cache", "XDG_CACHE_HOME")?,
         })
     }
 

@@ -31,7 +31,6 @@ pub fn check(layout: &Layout) -> Finding {
         // An image with an agent, its unpacked copy, and a home.
         need(layout.data.as_path(), "a first image and a home", ByteSize::mib(128), ByteSize::gib(5)),
         need(layout.state.as_path(), "records and locks", ByteSize::mib(1), ByteSize::mib(16)),
-        need(layout.cache.as_path(), "what can be made again", ByteSize::mib(1), ByteSize::mib(16)),
     ];
     let mut findings = Vec::new();
     for need in &needs {

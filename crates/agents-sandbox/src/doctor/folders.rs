@@ -10,7 +10,7 @@ const CHECK: &str = "folders";
 /// Ours belong to the caller, and nobody else may write in them.
 pub fn check(layout: &Layout) -> Finding {
     let me = rustix::process::geteuid().as_raw();
-    for dir in [&layout.config, &layout.state, &layout.data, &layout.cache] {
+    for dir in [&layout.config, &layout.state, &layout.data] {
         if let Some(problem) = problem(dir, me) {
             let path = dir.display();
             let hint = format!("give it to yourself alone: `chown -R \"$USER\" {path}; chmod go-w {path}`");
@@ -18,11 +18,10 @@ pub fn check(layout: &Layout) -> Finding {
         }
     }
     // The settings are only read.
-    for dir in [&layout.state, &layout.data, &layout.cache] {
+    for dir in [&layout.state, &layout.data] {
         if dir.exists() && !is_writable(dir) {
             let path = dir.display();
-            let hint = "its file system may be mounted read-only; XDG_STATE_HOME, XDG_DATA_HOME and \
-                        XDG_CACHE_HOME name other places";
+            let hint = "its file system may be mounted read-only; XDG_STATE_HOME and XDG_DATA_HOME name other places";
             return Finding::missing(CHECK, format!("{path} cannot be written"), hint);
         }
     }

@@ -207,7 +207,7 @@ fn words_in_the_wrong_place() {
 fn a_home_that_is_not_there() {
     let environment = TestEnvironment::new();
     let mut command = environment.command(&["list"]);
-    for variable in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
+    for variable in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
         command.env_remove(variable);
     }
     assert_snapshot!(environment.finish(&mut command), @"

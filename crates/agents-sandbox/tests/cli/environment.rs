@@ -54,7 +54,6 @@ impl TestEnvironment {
         command.env("XDG_CONFIG_HOME", home.join("config"));
         command.env("XDG_STATE_HOME", home.join("state"));
         command.env("XDG_DATA_HOME", home.join("data"));
-        command.env("XDG_CACHE_HOME", home.join("cache"));
         command.env("AGENTS_SANDBOX_FAKE_RUNTIME", self.path("runtime"));
     }
 

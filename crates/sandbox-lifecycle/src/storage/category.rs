@@ -13,21 +13,19 @@ pub enum Category {
     Kernels,
     Runtime,
     EngineImages,
-    Caches,
     Logs,
     /// State files, locks, and everything without a place of its own.
     Records,
 }
 
 impl Category {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::BaseImages,
         Self::PrivateDisks,
         Self::HomeVolumes,
         Self::Kernels,
         Self::Runtime,
         Self::EngineImages,
-        Self::Caches,
         Self::Logs,
         Self::Records,
     ];
@@ -40,7 +38,6 @@ impl Category {
             Self::Kernels => "kernels",
             Self::Runtime => "runtime",
             Self::EngineImages => "engine images",
-            Self::Caches => "caches",
             Self::Logs => "logs",
             Self::Records => "records",
         }
@@ -53,9 +50,6 @@ pub fn of(layout: &Layout, path: &Path) -> (Category, String) {
     let log = path.extension().is_some_and(|extension| extension == "log");
     if let Ok(inside) = path.strip_prefix(&layout.data) {
         return of_data(inside, log);
-    }
-    if let Ok(inside) = path.strip_prefix(&layout.cache) {
-        return (Category::Caches, part(inside, 0).unwrap_or("cache").into());
     }
     let inside = path.strip_prefix(&layout.state).unwrap_or(path);
     match (log, part(inside, 0), part(inside, 1)) {
@@ -106,7 +100,6 @@ mod tests {
             config: "/c/agents-sandbox".into(),
             state: "/s/agents-sandbox".into(),
             data: "/d/agents-sandbox".into(),
-            cache: "/k/agents-sandbox".into(),
         };
         for (path, category, name) in [
             ("/d/agents-sandbox/volumes/p-pi-1.ext4", Category::HomeVolumes, "p-pi-1"),
@@ -124,7 +117,6 @@ mod tests {
             ("/d/agents-sandbox/volumes", Category::Records, "folders"),
             ("/d/agents-sandbox/qemu/sandboxes", Category::Records, "folders"),
             ("/s/agents-sandbox", Category::Records, "folders"),
-            ("/k/agents-sandbox/x/y", Category::Caches, "x"),
             ("/s/agents-sandbox/p/pi/keeper.log", Category::Logs, "p-pi"),
             ("/s/agents-sandbox/p/pi/state.yaml", Category::Records, "p"),
             ("/s/agents-sandbox/locks/images.lock", Category::Records, "locks"),

@@ -61,14 +61,14 @@ impl Usage {
     }
 }
 
-/// Walks over data, state and cache. `snapshot` and `rules` say what pruning would take.
+/// Walks over data and state. `snapshot` and `rules` say what pruning would take.
 pub fn usage(context: &Context<'_>, snapshot: &Snapshot, rules: &Rules) -> Usage {
     let layout = &context.layout;
     let mut walk = Walk::default();
     let mut sizes: BTreeMap<(Category, String), u64> = BTreeMap::new();
     // What two of them share counts to the first; an engine's copy is the one that is not needed.
     let first = [layout.qemu().dir, layout.volumes(), layout.msb()];
-    for folder in first.iter().chain([&layout.data, &layout.state, &layout.cache]) {
+    for folder in first.iter().chain([&layout.data, &layout.state]) {
         walk.visit(folder, &mut |path, bytes| *sizes.entry(of(layout, path)).or_default() += bytes);
     }
     let reasons = Reasons::new(snapshot, rules);
