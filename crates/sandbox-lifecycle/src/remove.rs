@@ -1,5 +1,4 @@
 use sandbox_model::SandboxName;
-use sandbox_runtime::RuntimeError;
 
 use crate::locks::boot_lock;
 use crate::stop::{GRACE, look};
@@ -21,14 +20,14 @@ pub fn remove(context: &Context<'_>, name: &SandboxName, force: bool) -> Result<
     let target = match context.runtime.inspect(name) {
         Ok(Some(info)) => Target::of(&info.spec).or_else(|| Target::from_name(name)),
         Ok(None) => return Err(LifecycleError::NoSuchSandbox(name.clone())),
-        Err(RuntimeError::BadRecord { .. }) => Target::from_name(name),
+        Err(error) if error.is_unreadable_record() => Target::from_name(name),
         Err(error) => return Err(error.into()),
     };
     let _lock = target.map(|target| boot_lock(context, &target, "remove")).transpose()?;
     let was_running = match look(context, name) {
         Ok(found) => found.was_running,
         // Nobody can say what it does; the runtime refuses if it runs.
-        Err(LifecycleError::Runtime(RuntimeError::BadRecord { .. })) => false,
+        Err(LifecycleError::Runtime(error)) if error.is_unreadable_record() => false,
         Err(error) => return Err(error),
     };
     if was_running && !force {

@@ -2,7 +2,7 @@
 
 use sandbox_model::{SandboxSpec, Status};
 use sandbox_runtime::RuntimeError;
-use sandbox_state::{read_record, write_record};
+use sandbox_state::{read_record, read_versioned, write_record};
 use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
@@ -31,14 +31,7 @@ impl SandboxRecord {
 
     /// `None` when there is no such sandbox.
     pub fn read(paths: &SandboxPaths) -> Result<Option<Self>, RuntimeError> {
-        let path = paths.record();
-        match read_record::<Self>(&path).map_err(from_state)? {
-            Some(record) if record.version > VERSION => Err(RuntimeError::BadRecord {
-                path,
-                problem: format!("has version {}, and this program knows {VERSION}", record.version),
-            }),
-            other => Ok(other),
-        }
+        read_versioned(&paths.record(), VERSION).map_err(from_state)
     }
 }
 

@@ -93,27 +93,34 @@ pub fn boot(
 /// What would only show as a strange failure later. It comes before the machine process, which uses up memory that
 /// is saved.
 pub fn check_spec(spec: &SandboxSpec) -> Result<(), RuntimeError> {
-    let name = &spec.name;
+    let bad = |part: &str, path: &Path, problem| RuntimeError::BadPart {
+        name: spec.name.clone(),
+        part: part.into(),
+        path: path.into(),
+        problem,
+    };
     if !spec.home.path.exists() {
-        let problem = format!("the home volume of sandbox `{name}` is not there");
-        return Err(RuntimeError::BadRecord { path: spec.home.path.clone(), problem });
+        return Err(bad("the home volume", &spec.home.path, "is not there"));
     }
-    check_source(&spec.workspace.source, &format!("the checkout of sandbox `{name}`"), FileType::is_dir)?;
+    let check = |part: &str, path: &Path, serves: fn(FileType) -> bool, other| match kind_of(path)? {
+        Some(kind) if serves(kind) => Ok(()),
+        Some(_) => Err(bad(part, path, other)),
+        None => Err(bad(part, path, "is not there")),
+    };
+    check("the checkout", &spec.workspace.source, FileType::is_dir, "is no folder")?;
     spec.mounts.iter().try_for_each(|mount| {
-        let what = format!("what is mounted at {}", mount.target);
-        check_source(&mount.source, &what, |kind| kind.is_dir() || kind.is_file())
+        let part = format!("the mount at {}", mount.target);
+        check(&part, &mount.source, |kind| kind.is_dir() || kind.is_file(), "is neither a folder nor a file")
     })
 }
 
 /// Opens it as those who serve it do: without a link on the way.
-fn check_source(path: &Path, what: &str, serves: impl Fn(FileType) -> bool) -> Result<(), RuntimeError> {
-    let missing = || RuntimeError::BadRecord { path: path.into(), problem: format!("{what} is not there") };
-    let found = sandbox_state::open_resolved(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => missing(),
-        _ => error.into(),
-    })?;
-    let kind = FileType::from_raw_mode(fstat(found).map_err(std::io::Error::from)?.st_mode);
-    if serves(kind) { Ok(()) } else { Err(missing()) }
+fn kind_of(path: &Path) -> std::io::Result<Option<FileType>> {
+    match sandbox_state::open_resolved(path) {
+        Ok(found) => Ok(Some(FileType::from_raw_mode(fstat(found)?.st_mode))),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn run_machine(
@@ -183,4 +190,65 @@ pub fn wait_until_running(name: &SandboxName, files: &MachineFiles) -> Result<()
 
 pub fn status(files: &MachineFiles) -> Result<Status, RuntimeError> {
     record::status(files).map_err(from_state)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sandbox_model::{ByteSize, ExtraMount, HomeDisk, NetworkPolicy, Resources, WorkspaceMount};
+
+    use super::*;
+
+    fn spec(dir: &Path) -> SandboxSpec {
+        SandboxSpec {
+            name: "shop-4chyvv5c1qh507-opencode".parse().unwrap(),
+            image: "agents-sandbox/runner-shop:opencode-latest".parse().unwrap(),
+            image_digest: "ab".repeat(32).parse().unwrap(),
+            resources: Resources { cpus: 2, memory: ByteSize::gib(4) },
+            root_disk: ByteSize::gib(8),
+            tmp: ByteSize::mib(64),
+            home: HomeDisk { path: dir.join("home.ext4") },
+            workspace: WorkspaceMount {
+                source: dir.join("shop"),
+                quota: ByteSize::gib(2),
+                host_uid: 1000,
+                host_gid: 1000,
+                guest_uid: 1000,
+                guest_gid: 1000,
+            },
+            env: BTreeMap::new(),
+            network: NetworkPolicy::default(),
+            ssh_agent: false,
+            labels: BTreeMap::new(),
+            mounts: vec![ExtraMount { target: "/data".into(), source: dir.join("data"), readonly: true }],
+            ports: Vec::new(),
+            secrets: Vec::new(),
+            idle_timeout: Duration::from_secs(60),
+            sleep: false,
+        }
+    }
+
+    #[test]
+    fn what_is_gone_or_something_else_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let spec = spec(&dir);
+        let look = || check_spec(&spec).map_err(|error| error.to_string().replace(dir.to_str().unwrap(), ""));
+        let of = |words: &str| Err(words.replace("NAME", "sandbox `shop-4chyvv5c1qh507-opencode`"));
+        assert_eq!(look(), of("the home volume of NAME is not there: /home.ext4"));
+        fs::write(&spec.home.path, "").unwrap();
+        assert_eq!(look(), of("the checkout of NAME is not there: /shop"));
+        fs::write(&spec.workspace.source, "").unwrap();
+        assert_eq!(look(), of("the checkout of NAME is no folder: /shop"));
+        fs::remove_file(&spec.workspace.source).unwrap();
+        fs::create_dir(&spec.workspace.source).unwrap();
+        assert_eq!(look(), of("the mount at /data of NAME is not there: /data"));
+        let socket = std::os::unix::net::UnixListener::bind(&spec.mounts[0].source).unwrap();
+        assert_eq!(look(), of("the mount at /data of NAME is neither a folder nor a file: /data"));
+        drop(socket);
+        fs::remove_file(&spec.mounts[0].source).unwrap();
+        fs::write(&spec.mounts[0].source, "").unwrap();
+        assert_eq!(look(), Ok(()));
+    }
 }

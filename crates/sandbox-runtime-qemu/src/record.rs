@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sandbox_model::{ByteSize, SandboxSpec, Status};
 use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo, SandboxList};
-use sandbox_state::{QemuLayout, StateError, read_record, write_record};
+use sandbox_state::{QemuLayout, StateError, read_versioned, write_record};
 use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
@@ -35,15 +35,7 @@ impl SandboxRecord {
 
     /// `None` when there is no such sandbox.
     pub fn read(files: &MachineFiles) -> Result<Option<Self>, RuntimeError> {
-        let path = files.record();
-        let record: Option<Self> = read_record(&path).map_err(from_state)?;
-        match record {
-            Some(record) if record.version > VERSION => Err(RuntimeError::BadRecord {
-                path,
-                problem: format!("has version {}, and this program knows {VERSION}", record.version),
-            }),
-            other => Ok(other),
-        }
+        read_versioned(&files.record(), VERSION).map_err(from_state)
     }
 }
 

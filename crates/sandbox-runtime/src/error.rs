@@ -38,6 +38,14 @@ pub enum RuntimeError {
     MissingProgram { program: String, problem: String },
     #[error("{path}: {problem}")]
     BadRecord { path: PathBuf, problem: String },
+    #[error("{path} has version {version}, and this program knows {known}")]
+    NewerRecord { path: PathBuf, version: u32, known: u32 },
+    /// Someone else could change it, or alone can read it.
+    #[error("{path} {problem}")]
+    Unsafe { path: PathBuf, problem: String },
+    /// What a sandbox is made from is gone or something else: its home volume, its checkout, a mount.
+    #[error("{part} of sandbox `{name}` {problem}: {path}")]
+    BadPart { name: SandboxName, part: String, path: PathBuf, problem: &'static str },
     #[error("{0}")]
     Unsupported(&'static str),
     #[error(transparent)]
@@ -51,6 +59,11 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// A record is there that nobody can read: nothing is known of what it is about, but that it exists.
+    pub fn is_unreadable_record(&self) -> bool {
+        matches!(self, Self::BadRecord { .. } | Self::NewerRecord { .. } | Self::Unsafe { .. })
+    }
+
     pub fn other(context: impl Into<String>) -> Self {
         Self::Other { context: context.into(), source: None }
     }

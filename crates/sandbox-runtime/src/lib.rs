@@ -168,7 +168,7 @@ pub trait Runtime: Send + Sync {
     /// Whether there is a sandbox of that name, be its record readable or not.
     fn has(&self, name: &SandboxName) -> Result<bool> {
         match self.inspect(name) {
-            Err(RuntimeError::BadRecord { .. }) => Ok(true),
+            Err(error) if error.is_unreadable_record() => Ok(true),
             other => Ok(other?.is_some()),
         }
     }

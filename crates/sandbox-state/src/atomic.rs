@@ -3,8 +3,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use fs_err as fs;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{StateError, crash};
 
@@ -98,9 +98,42 @@ pub fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateE
     }
 }
 
+/// The one field that every version of a record has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// As [`read_record`], of a record that says its version. One of a newer version than `known` is
+/// [`StateError::Newer`], whatever else is in it.
+pub fn read_versioned<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, StateError> {
+    match read_record::<Version>(path)? {
+        None => Ok(None),
+        Some(Version { version }) if version > known => {
+            Err(StateError::Newer { path: path.into(), version, known })
+        }
+        Some(_) => read_record(path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_newer_record_is_not_a_broken_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sandbox.json");
+        let read = || read_versioned::<std::collections::BTreeMap<String, u32>>(&path, 2);
+        assert!(read().unwrap().is_none());
+        fs::write(&path, "{\"version\": 2, \"cpus\": 4}").unwrap();
+        assert_eq!(read().unwrap().unwrap()["cpus"], 4);
+        fs::write(&path, "{\"version\": 3, \"cpus\": [4]}").unwrap();
+        let error = read().unwrap_err();
+        assert!(matches!(error, StateError::Newer { version: 3, known: 2, .. }), "{error}");
+        fs::write(&path, "{\"version\": 2, \"cpus\": [4]}").unwrap();
+        assert!(matches!(read().unwrap_err(), StateError::Malformed { .. }));
+    }
 
     #[test]
     fn records_come_back_and_are_private() {

@@ -6,6 +6,8 @@ pub enum StateError {
     Io(#[from] std::io::Error),
     #[error("{path}: {problem}")]
     Malformed { path: PathBuf, problem: String },
+    #[error("{path} has version {version}, and this program knows {known}")]
+    Newer { path: PathBuf, version: u32, known: u32 },
     /// Someone else could change what we trust.
     #[error("{path} {problem}")]
     Unsafe { path: PathBuf, problem: String },

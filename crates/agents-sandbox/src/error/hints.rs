@@ -4,6 +4,7 @@
 #![allow(clippy::match_same_arms, reason = "a table has one row for each kind of error")]
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use sandbox_checkout::CheckoutError;
 use sandbox_config::ConfigError;
@@ -19,6 +20,13 @@ use crate::exit::Exit;
 
 const DOCTOR: &str = "`agents-sandbox doctor` finds out what is missing on this computer";
 const LIST: &str = "`agents-sandbox list` shows the sandboxes there are";
+const NEWER: &str =
+    "a newer version of this program wrote it: `agents-sandbox upgrade` fetches the newest one";
+
+fn own(path: &Path) -> String {
+    let path = path.display();
+    format!("give it to yourself and keep others out: `chown \"$USER\" {path}`, `chmod u+rw,go-w {path}`")
+}
 
 impl From<LifecycleError> for CommandError {
     fn from(error: LifecycleError) -> Self {
@@ -225,6 +233,11 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::BadRecord { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }
+            RuntimeError::NewerRecord { .. } => new.hint(NEWER),
+            RuntimeError::Unsafe { path, .. } => new.hint(own(&path)),
+            RuntimeError::BadPart { name, .. } => new.hint(format!(
+                "put it back as it was; or `agents-sandbox sandbox remove {name}`, and the next run makes the sandbox anew"
+            )),
             RuntimeError::NoSecretValue { .. } => {
                 new.hint("start it from its project: `agents-sandbox shell`, where the secret is defined")
             }
@@ -242,12 +255,8 @@ impl From<StateError> for CommandError {
             StateError::Malformed { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }
-            StateError::Unsafe { path, .. } => {
-                let path = path.display();
-                new.hint(format!(
-                    "give it to yourself and keep others out: `chown \"$USER\" {path}`, `chmod u+rw,go-w {path}`"
-                ))
-            }
+            StateError::Newer { .. } => new.hint(NEWER),
+            StateError::Unsafe { path, .. } => new.hint(own(&path)),
             StateError::NoHome { .. } => new.hint("set HOME to your home folder"),
             StateError::Held { .. } => new.hint("wait for the other process, or end it"),
         }
@@ -270,5 +279,27 @@ impl From<std::io::Error> for CommandError {
             }
             _ => new,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_to_delete_what_is_not_broken() {
+        let (path, name) = ("/srv/data".into(), "shop-4chyvv5c1qh507-opencode".parse().unwrap());
+        let part = "the mount at /data".into();
+        for error in [
+            RuntimeError::BadPart { name, part, path, problem: "is not there" },
+            RuntimeError::NewerRecord { path: "/srv/data".into(), version: 2, known: 1 },
+            RuntimeError::Unsafe { path: "/srv/data".into(), problem: "may be written by others".into() },
+        ] {
+            let error = CommandError::from(error);
+            assert!(error.message.contains("/srv/data"), "{error:?}");
+            assert!(!error.hints.is_empty() && !error.hints.concat().contains("delete"), "{error:?}");
+        }
+        let broken = RuntimeError::BadRecord { path: "/srv/data".into(), problem: "it is empty".into() };
+        assert!(CommandError::from(broken).hints.concat().contains("delete"));
     }
 }

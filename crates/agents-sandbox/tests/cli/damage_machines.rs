@@ -48,6 +48,8 @@ fn broken_files_of_machines_break_one_row() {
                 let ran = real(&environment, &["stop", "one-4chyvv5c1qh507-opencode"]);
                 works_or_says(&ran, "a machine's record");
                 assert_eq!(ran.code, Some(1), "{ran}");
+                let newer = ran.stderr.contains("hint: a newer version of this program wrote it");
+                assert_eq!(newer, damage == Damage::OtherVersion, "{damage:?}: {ran}");
             }
             whole.put_back();
             fs::remove_file(&path).unwrap();
