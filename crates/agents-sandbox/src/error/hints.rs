@@ -28,6 +28,12 @@ fn own(path: &Path) -> String {
     format!("give it to yourself and keep others out: `chown \"$USER\" {path}`, `chmod u+rw,go-w {path}`")
 }
 
+/// The usual number above a port for which one needs rights: 8080 for 80. Where one needs rights for more than
+/// the first 1024, nobody can tell.
+fn higher(port: u16) -> String {
+    if port < 1_024 { (8_000 + port).to_string() } else { "HOST".into() }
+}
+
 impl From<LifecycleError> for CommandError {
     fn from(error: LifecycleError) -> Self {
         let new = Self::from_chain(&error);
@@ -56,7 +62,8 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Port { .. } => new
                 .hint("end what listens there, or take another: `agents-sandbox run -p HOST:GUEST`, or the setting `ports`"),
             LifecycleError::PrivilegedPort { address, .. } => new.hint(format!(
-                "take a higher one: `agents-sandbox run -p 8{0:03}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={0}`",
+                "take a higher one: `agents-sandbox run -p {}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={}`",
+                higher(address.port()),
                 address.port()
             )),
             LifecycleError::MountSource { target, .. } => new.hint(format!(
@@ -285,6 +292,15 @@ impl From<std::io::Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suggested_port_is_one() {
+        for (port, expected) in
+            [(80, "8080"), (1, "8001"), (999, "8999"), (1_000, "9000"), (1_023, "9023"), (4_000, "HOST")]
+        {
+            assert_eq!(higher(port), expected);
+        }
+    }
 
     #[test]
     fn nobody_is_told_to_delete_what_is_not_broken() {
