@@ -1,16 +1,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use sandbox_config::{PREFIX, Settings};
+use sandbox_config::{Settings, from_variables};
 use sandbox_lifecycle::{Context, Identity};
 use sandbox_runtime::Runtime;
 use sandbox_state::{Environment, Layout};
 
-use crate::commands::args::{GlobalArgs, LogLevel};
+use crate::commands::args::GlobalArgs;
 use crate::error::CommandError;
 use crate::report::{Console, Output};
-use crate::wiring;
+use crate::{settings, wiring};
 
 /// What every command works with. Nothing is read or started before a command asks for it.
 #[derive(Debug)]
@@ -21,17 +20,16 @@ pub struct App {
 }
 
 impl App {
-    /// With what is wrong in the variables of the program's own words, which are as if they were not there.
+    /// With what is wrong in the variables about the program itself. They are heard here for the commands that
+    /// read no settings; those that do hear them as one layer of them.
     pub fn new(typed: &GlobalArgs) -> (Self, Option<CommandError>) {
-        let (quiet, level) = (quiet(), level());
+        let (heard, wrong) = from_variables(&settings::variables(), &["quiet", "log-level"]);
         let app = Self {
-            out: Output::new(typed.quiet || matches!(quiet, Ok(true))),
-            console: Console::new(
-                typed.log_level.or(level.as_ref().ok().copied().flatten()).unwrap_or_default(),
-            ),
+            out: Output::new(typed.quiet || heard.quiet.value),
+            console: Console::new(typed.log_level.unwrap_or_else(|| heard.log_level.value.into())),
             typed: typed.clone(),
         };
-        (app, quiet.err().or(level.err()))
+        (app, wrong.into_iter().next().map(CommandError::from))
     }
 
     /// `--yes`, as the layer above all settings.
@@ -86,27 +84,4 @@ impl App {
             reporter: &self.console,
         }
     }
-}
-
-/// A variable of ours, for the commands that read no settings; those that do hear it as one layer of them.
-fn wish(key: &str) -> Option<String> {
-    std::env::var(format!("{PREFIX}{key}")).ok()
-}
-
-fn quiet() -> Result<bool, CommandError> {
-    let text = wish("QUIET").unwrap_or_default();
-    // As the settings read it.
-    match text.trim().to_ascii_lowercase().as_str() {
-        "" | "false" | "no" | "off" | "0" => Ok(false),
-        "true" | "yes" | "on" | "1" => Ok(true),
-        _ => Err(CommandError::new(format!("{PREFIX}QUIET: `{text}` is not true or false"))),
-    }
-}
-
-fn level() -> Result<Option<LogLevel>, CommandError> {
-    let Some(text) = wish("LOG_LEVEL").filter(|text| !text.is_empty()) else { return Ok(None) };
-    LogLevel::from_str(&text, true).map(Some).map_err(|_| {
-        let problem = format!("`{text}` is not one of error, warning, info, verbose");
-        CommandError::new(format!("{PREFIX}LOG_LEVEL: {problem}"))
-    })
 }

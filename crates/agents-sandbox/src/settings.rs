@@ -28,6 +28,13 @@ use crate::reach::{self, Asked};
 use crate::secrets;
 use crate::ssh::Ssh;
 
+/// The process's environment, as far as it is text.
+pub fn variables() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
 /// The project in the current folder, and the settings that hold there.
 #[derive(Debug)]
 pub struct Meant {
@@ -63,9 +70,7 @@ impl Meant {
             config_dir: layout.config,
             repo_slug: project.repo.clone(),
             project_dir: with_project.then(|| project.config_dir.clone()),
-            environment: std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-                .collect(),
+            environment: variables(),
             flags: Flags { yes: app.typed_yes(), ..flags },
         };
         let Loaded { mut settings, warnings, project: layer } = load(&inputs)?;

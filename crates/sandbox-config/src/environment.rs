@@ -1,4 +1,5 @@
 use crate::ConfigError;
+use crate::error::Refusal;
 use crate::notify;
 use crate::origin::Origin;
 use crate::read::Folders;
@@ -38,6 +39,45 @@ pub(crate) fn apply(
     Ok(noticed)
 }
 
+/// What the variables say of the settings called `names`, for whoever reads no other layer. A variable with a
+/// wrong value is as if it were not there, and its error is among those that are returned.
+pub fn from_variables(variables: &[(String, String)], names: &[&str]) -> (Settings, Vec<ConfigError>) {
+    let (mut settings, folders) = (Settings::default(), Folders::default());
+    let mut wrong = Vec::new();
+    for prefix in [OLD_PREFIX, PREFIX] {
+        for key in KEYS.iter().filter(|key| key.env && names.contains(&key.name)) {
+            wrong.extend(assign(&mut settings, key, variables, prefix, &folders).err());
+        }
+    }
+    (settings, wrong)
+}
+
+fn find<'a>(variables: &'a [(String, String)], prefix: &str, name: &str) -> Option<(String, &'a str)> {
+    let variable = format!("{prefix}{name}");
+    let found = variables.iter().rev().find(|(name, value)| *name == variable && !value.is_empty());
+    found.map(|(_, value)| (variable, value.as_str()))
+}
+
+fn refused(variable: &str, refusal: Refusal) -> ConfigError {
+    ConfigError::Variable { variable: variable.into(), message: refusal.message, help: refusal.help }
+}
+
+/// The variable, where there is one.
+fn assign(
+    settings: &mut Settings,
+    key: &Key,
+    variables: &[(String, String)],
+    prefix: &str,
+    folders: &Folders,
+) -> Result<Option<String>, ConfigError> {
+    let Some((variable, value)) = find(variables, prefix, &key.variable()) else { return Ok(None) };
+    let origin = |_| Origin::Env { variable: variable.clone() };
+    settings
+        .assign(key.name, &Node::typed(value), &Source { folders, origin: &origin })
+        .map_err(|refusal| refused(&variable, refusal))?;
+    Ok(Some(variable))
+}
+
 fn apply_prefix(
     settings: &mut Settings,
     variables: &[(String, String)],
@@ -45,31 +85,16 @@ fn apply_prefix(
     folders: &Folders,
     noticed: &mut Noticed,
 ) -> Result<Vec<String>, ConfigError> {
-    let find = |name: &str| {
-        let variable = format!("{prefix}{name}");
-        let found = variables.iter().rev().find(|(name, value)| *name == variable && !value.is_empty());
-        found.map(|(_, value)| (variable, value))
-    };
-    let refused = |variable: &str, refusal: crate::error::Refusal| ConfigError::Variable {
-        variable: variable.into(),
-        message: refusal.message,
-        help: refusal.help,
-    };
     let mut used = Vec::new();
     // The old name of `docker` first, so that the new one wins.
     let (old, new): (Vec<&Key>, Vec<&Key>) =
         KEYS.iter().filter(|key| key.env).partition(|key| key.name == DIND);
     for key in old.into_iter().chain(new) {
-        let Some((variable, value)) = find(&key.variable()) else { continue };
-        let origin = |_| Origin::Env { variable: variable.clone() };
-        let source = Source { folders, origin: &origin };
-        settings
-            .assign(key.name, &Node::typed(value), &source)
-            .map_err(|refusal| refused(&variable, refusal))?;
+        let Some(variable) = assign(settings, key, variables, prefix, folders)? else { continue };
         noticed.dind |= key.name == DIND;
         used.push(variable);
     }
-    if let Some((variable, mode)) = find(NOTIFY) {
+    if let Some((variable, mode)) = find(variables, prefix, NOTIFY) {
         let origin = Origin::Env { variable: variable.clone() };
         notify::apply(settings, mode, &origin).map_err(|refusal| refused(&variable, refusal))?;
         used.push(variable);

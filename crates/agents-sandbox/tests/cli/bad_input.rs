@@ -121,9 +121,10 @@ fn every_value_is_refused_with_the_form_that_is_meant() {
 #[test]
 fn a_variable_of_ours_is_heard_everywhere_or_refused_by_name() {
     let environment = TestEnvironment::new();
-    let with = |name: &str, value: &str, words: &[&str]| {
-        environment.finish(environment.command(words).env(format!("AGENTS_SANDBOX_{name}"), value))
+    let set = |name: &str, value: &str, words: &[&str]| {
+        environment.finish(environment.command(words).env(name, value))
     };
+    let with = |name: &str, value: &str, words: &[&str]| set(&format!("AGENTS_SANDBOX_{name}"), value, words);
     for (name, value, form) in [
         ("LOG_LEVEL", "loud", "`loud` is not one of error, warning, info, verbose"),
         ("QUIET", "perhaps", "`perhaps` is not true or false"),
@@ -137,6 +138,14 @@ fn a_variable_of_ours_is_heard_everywhere_or_refused_by_name() {
     for (value, shown) in [("1", false), ("true", false), ("off", true), ("", true)] {
         let ran = with("QUIET", value, &["df"]);
         assert_eq!((ran.code, !ran.stdout.is_empty()), (Some(0), shown), "{value}: {ran}");
+    }
+    // Under their old names as well, be it by a command without settings or by one with.
+    for words in [&["df"][..], &["config", "show"]] {
+        let ran = set("OPENCODE_SANDBOX_QUIET", "yes", words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{words:?}: {ran}");
+        let ran = set("OPENCODE_SANDBOX_LOG_LEVEL", "loud", words);
+        assert_eq!(ran.code, Some(1), "{words:?}: {ran}");
+        assert!(ran.stderr.contains("OPENCODE_SANDBOX_LOG_LEVEL: `loud` is not one of"), "{words:?}: {ran}");
     }
 }
 
