@@ -13,7 +13,7 @@ pub enum HostCaSetting {
     /// Where the host has such certificates.
     #[default]
     Auto,
-    /// As `Auto`, but a host without a certificate bundle is an error.
+    /// As `Auto`, but a host that has none is an error.
     On,
     Off,
 }
@@ -52,13 +52,23 @@ impl HostCa {
             return Ok(Self::default());
         }
         let usual = || BUNDLES.iter().map(PathBuf::from).find(|path| path.exists());
-        match bundle.map(PathBuf::from).or_else(usual) {
-            Some(path) => Self::from_files(&path, Path::new(DISTRIBUTION)),
-            None if setting == HostCaSetting::Auto => Ok(Self::default()),
-            None => {
-                Err(ImageError::HostCa { path: BUNDLES[0].into(), problem: "there is no such file".into() })
-            }
+        let bundle = bundle.map(PathBuf::from).or_else(usual);
+        Self::wanted(setting, bundle.as_deref(), Path::new(DISTRIBUTION))
+    }
+
+    fn wanted(setting: HostCaSetting, bundle: Option<&Path>, distribution: &Path) -> Result<Self> {
+        let found = bundle.map(|path| Self::from_files(path, distribution)).transpose()?.unwrap_or_default();
+        if setting != HostCaSetting::On || !found.is_empty() {
+            return Ok(found);
         }
+        let problem = match bundle {
+            Some(_) => "has no certificate but those that the distribution ships",
+            None => "there is no such file",
+        };
+        Err(ImageError::HostCa {
+            path: bundle.unwrap_or(Path::new(BUNDLES[0])).into(),
+            problem: problem.into(),
+        })
     }
 
     fn from_files(bundle: &Path, distribution: &Path) -> Result<Self> {
@@ -136,6 +146,28 @@ mod tests {
         assert_eq!(ca.files().map(|(_, pem)| pem).collect::<Vec<_>>(), [COMPANY]);
         let all = HostCa::from_files(&bundle, &dir.path().join("missing")).unwrap();
         assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn only_where_they_are_demanded_is_it_an_error_to_find_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let shipped = dir.path().join("shipped");
+        fs::create_dir_all(&shipped).unwrap();
+        fs::write(shipped.join("a.crt"), MOZILLA).unwrap();
+        let bundle = dir.path().join("bundle.crt");
+        let read = |setting, bundle| HostCa::wanted(setting, bundle, &shipped).map(|found| found.len());
+        let problem = |bundle| read(HostCaSetting::On, bundle).unwrap_err().to_string();
+        fs::write(&bundle, MOZILLA).unwrap();
+        assert_eq!(read(HostCaSetting::Auto, Some(&bundle)).unwrap(), 0);
+        let error = problem(Some(bundle.as_path()));
+        assert!(error.contains("bundle.crt") && error.contains("has no certificate but"), "{error}");
+        assert_eq!(read(HostCaSetting::Auto, None).unwrap(), 0);
+        let error = problem(None);
+        assert!(error.contains(BUNDLES[0]) && error.contains("there is no such file"), "{error}");
+        fs::write(&bundle, format!("{MOZILLA}{COMPANY}")).unwrap();
+        for setting in [HostCaSetting::Auto, HostCaSetting::On] {
+            assert_eq!(read(setting, Some(&bundle)).unwrap(), 1, "{setting:?}");
+        }
     }
 
     #[test]
