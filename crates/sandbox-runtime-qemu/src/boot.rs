@@ -129,12 +129,11 @@ fn run_machine(
     config: &MachineConfig,
     values: &SecretValues,
 ) -> Result<Option<StartReport>, RuntimeError> {
-    for log in [files.machine_log(), files.network_log()] {
-        if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
-            fs::rename(&log, log.with_extension("log.1"))?;
-        }
-    }
     let log = files.machine_log();
+    // The console's and the network's logs are kept short by those who write them.
+    if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_LIMIT) {
+        fs::rename(&log, log.with_extension("log.1"))?;
+    }
     let log = fs::OpenOptions::new().create(true).append(true).open(&log)?;
     let mut command = Command::new(&options.program);
     // A guest that breaks out of QEMU or the share server finds no secret in what they inherited.

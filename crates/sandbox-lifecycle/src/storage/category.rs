@@ -47,7 +47,9 @@ impl Category {
 /// The category of a file in one of our folders, and the name of the thing that it is a part of: a sandbox,
 /// a volume, an image's digest, or the folder itself.
 pub fn of(layout: &Layout, path: &Path) -> (Category, String) {
-    let log = path.extension().is_some_and(|extension| extension == "log");
+    // A log that has become too long goes on under its name, and what it was ends in `.1`.
+    let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
+    let log = name.ends_with(b".log") || name.ends_with(b".log.1");
     if let Ok(inside) = path.strip_prefix(&layout.data) {
         return of_data(inside, log);
     }
@@ -108,6 +110,7 @@ mod tests {
             ("/d/agents-sandbox/qemu/images/ab12/rootfs.erofs", Category::BaseImages, "ab12"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/root.ext4", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log", Category::Logs, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log.1", Category::Logs, "p-pi"),
             ("/d/agents-sandbox/qemu/boot/vmlinux-1", Category::Kernels, "vmlinux-1"),
             ("/d/agents-sandbox/qemu/kvm.json", Category::Records, "qemu"),
             ("/d/agents-sandbox/msb/0.7.0/bin/msb", Category::Runtime, "0.7.0"),
