@@ -29,6 +29,34 @@ pub fn make_private_dir(dir: &Path) -> Result<(), StateError> {
 /// Writes a file of mode 0600 so that a reader sees the old content or the new, also after a power loss:
 /// temporary file, fsync, rename, fsync of the folder.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
+    let file = write_beside(path, content)?;
+    crash::point("a record is written beside its place");
+    file.persist(path).map_err(|error| {
+        std::io::Error::new(error.error.kind(), format!("cannot replace {}: {}", path.display(), error.error))
+    })?;
+    sync_folder(path)?;
+    crash::point("a record is in its place");
+    Ok(())
+}
+
+/// As [`write_private`], but what is there already stays: `false` then.
+pub fn write_private_once(path: &Path, content: &[u8]) -> Result<bool, StateError> {
+    match write_beside(path, content)?.persist_noclobber(path) {
+        Ok(_) => sync_folder(path).map(|()| true),
+        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(std::io::Error::new(
+            error.error.kind(),
+            format!("cannot make {}: {}", path.display(), error.error),
+        )
+        .into()),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), StateError> {
+    Ok(fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?)
+}
+
+fn write_beside(path: &Path, content: &[u8]) -> Result<tempfile::NamedTempFile, StateError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     make_private_dir(dir)?;
     let mut file = tempfile::Builder::new()
@@ -41,13 +69,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), StateError> {
     file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(|error| {
         std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
     })?;
-    crash::point("a record is written beside its place");
-    file.persist(path).map_err(|error| {
-        std::io::Error::new(error.error.kind(), format!("cannot replace {}: {}", path.display(), error.error))
-    })?;
-    fs::File::open(dir)?.sync_all()?;
-    crash::point("a record is in its place");
-    Ok(())
+    Ok(file)
 }
 
 fn is_yaml(path: &Path) -> bool {
@@ -146,6 +168,17 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert_eq!(fs::metadata(dir.path().join("deep")).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_is_written_once_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/key");
+        assert!(write_private_once(&path, b"first").unwrap());
+        assert!(!write_private_once(&path, b"second").unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]

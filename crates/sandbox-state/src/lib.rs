@@ -17,7 +17,9 @@ mod space;
 mod writable;
 
 pub use approvals::{Approval, ApprovalsRecord};
-pub use atomic::{make_private_dir, read_record, read_versioned, write_private, write_record};
+pub use atomic::{
+    make_private_dir, read_record, read_versioned, write_private, write_private_once, write_record,
+};
 pub use error::StateError;
 pub use layout::{Environment, KeeperFiles, Layout, MsbFiles, QemuLayout, SandboxFiles};
 pub use lock::{Lock, LockHolder, LockMode, is_locked, read_holder};

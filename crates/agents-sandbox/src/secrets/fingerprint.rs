@@ -1,11 +1,11 @@
 //! Words that change with a value, and tell nothing about it without the user's own key.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
 use fs_err as fs;
 use sandbox_model::SecretValue;
-use sandbox_state::{Layout, make_private_dir};
+use sandbox_state::{Layout, write_private_once};
 use sha2::{Digest, Sha256};
 
 const LENGTH: usize = 32;
@@ -16,19 +16,13 @@ pub fn key(layout: &Layout) -> io::Result<[u8; LENGTH]> {
     if let Some(key) = read(&path)? {
         return Ok(key);
     }
-    make_private_dir(&layout.state).map_err(io::Error::other)?;
     let mut key = [0; LENGTH];
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
-    // Whole under its name, and the first of two stays.
-    let mut file = tempfile::Builder::new().prefix(".secret.key").tempfile_in(&layout.state)?;
-    file.write_all(&key)?;
-    match file.persist_noclobber(&path) {
-        Ok(_) => Ok(key),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-            read(&path)?.ok_or_else(|| io::Error::other("it came and went"))
-        }
-        Err(error) => Err(error.error),
+    // The first of two that come at once.
+    if write_private_once(&path, &key).map_err(io::Error::other)? {
+        return Ok(key);
     }
+    read(&path)?.ok_or_else(|| io::Error::other("it came and went"))
 }
 
 fn read(path: &std::path::Path) -> io::Result<Option<[u8; LENGTH]>> {
@@ -47,7 +41,9 @@ fn read(path: &std::path::Path) -> io::Result<Option<[u8; LENGTH]>> {
     Ok(Some(key))
 }
 
-/// 32 hex digits.
+/// 32 hex digits. Hashed twice, as an HMAC is, so that nobody who knows one value's fingerprint can tell that of a
+/// value which continues it. The key is as long as the hash and needs no padding of its own; to become an HMAC now
+/// would make every secret a changed one, once.
 pub fn fingerprint(key: &[u8; LENGTH], name: &str, value: &SecretValue) -> String {
     let inner =
         Sha256::new().chain_update(key).chain_update(name).chain_update([0]).chain_update(value.reveal());
