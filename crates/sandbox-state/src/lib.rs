@@ -1,7 +1,7 @@
 //! Everything this program writes to disk: where it is, how it is written, and how it is locked.
 //!
-//! Lock order, outermost first: a sandbox's boot lock, the image store, a volume, a machine. A lock is
-//! held on an open file; it is never unlinked, and its holder writes who it is into the file for whoever waits.
+//! A lock is held on an open file; it is never unlinked, and its holder writes who it is into the file for whoever
+//! waits. `docs/state-on-disk.md` says in which order locks are taken.
 
 mod approvals;
 mod atomic;
