@@ -59,18 +59,6 @@ impl Draining {
     pub fn wait(mut self) {
         wait_for_end(&mut self.stream);
     }
-
-    /// Like [`Draining::wait`] for a limited time. Whether the keeper is gone.
-    pub fn wait_timeout(&mut self, timeout: Duration) -> std::io::Result<bool> {
-        self.stream.set_read_timeout(Some(timeout.max(Duration::from_millis(1))))?;
-        let ended = match self.stream.read(&mut [0]) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => false,
-            _ => true,
-        };
-        self.stream.set_read_timeout(None)?;
-        Ok(ended)
-    }
 }
 
 /// The keeper says nothing more: whatever is read, it is the end or nothing.

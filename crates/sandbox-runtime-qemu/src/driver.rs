@@ -13,7 +13,7 @@ use sandbox_runtime::{
     RuntimeError, SandboxInfo, SandboxList, Slept, StopOutcome,
 };
 use sandbox_state::{Layout, Lock, LockMode, QemuLayout, Stamp, crash, make_private_dir};
-use sandbox_wire::{MachineReply, MachineRequest, MachineState};
+use sandbox_wire::{Accel, MachineReply, MachineRequest, MachineState};
 
 use crate::client::{self, Asked};
 use crate::error::from_state;
@@ -401,7 +401,7 @@ impl Runtime for QemuRuntime {
     fn emulated(&self, name: &SandboxName) -> Result<bool> {
         let (files, _) = self.existing(name)?;
         match client::ask(&files, &MachineRequest::State)? {
-            Asked::Answer(_, MachineReply::State(state)) => Ok(state.accel == "tcg"),
+            Asked::Answer(_, MachineReply::State(state)) => Ok(state.accel == Accel::Tcg),
             _ => Ok(false),
         }
     }
@@ -427,5 +427,5 @@ impl Runtime for QemuRuntime {
 
 /// A boot that is about to be over is nobody's to build on.
 fn is_ending(state: &MachineState) -> bool {
-    state.status == "draining"
+    state.status == Status::Draining
 }

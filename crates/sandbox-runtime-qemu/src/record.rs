@@ -43,8 +43,8 @@ impl SandboxRecord {
 /// and the last word of a machine that is gone.
 ///
 /// The word is padded so that a reader never sees the tail of a longer one.
-pub fn life_word(word: &str) -> String {
-    format!("{word:<15}\n")
+pub fn life_word(status: &Status) -> String {
+    format!("{status:<15}\n")
 }
 
 /// The status, computed from the lock (held: alive) and the word in it.
@@ -56,14 +56,14 @@ pub fn status(files: &MachineFiles) -> Result<Status, StateError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Status::Created),
         Err(error) => return Err(error.into()),
     };
-    let word = word.split_whitespace().next().unwrap_or_default();
+    let word = word.split_whitespace().next().map(Status::parse);
     Ok(match (alive, word) {
-        (true, "running" | "draining") => Status::parse(word),
+        (true, Some(word @ (Status::Running | Status::Draining))) => word,
         // A machine that has taken its lock and not yet written is starting.
         (true, _) => Status::Starting,
-        (false, "stopped") => Status::Stopped,
-        (false, "") => Status::Created,
-        (false, _) => Status::Crashed,
+        (false, Some(Status::Stopped)) => Status::Stopped,
+        (false, None) => Status::Created,
+        (false, Some(_)) => Status::Crashed,
     })
 }
 

@@ -22,7 +22,7 @@ pub use guest::{
     GuestRequest, GuestSessionEnd, GuestSessions, STAGED_MOUNTS, TOKEN, WakeCall,
 };
 pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus, SshAgentOffer};
-pub use machine::{MachineReply, MachineRequest, MachineState};
+pub use machine::{Accel, MachineReply, MachineRequest, MachineState};
 
 /// Raised whenever [`GuestRequest`] or anything inside it changes shape.
 pub const GUEST_PROTOCOL: u32 = 5;

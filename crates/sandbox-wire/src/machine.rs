@@ -1,4 +1,4 @@
-use sandbox_model::{PortForward, SecretValues};
+use sandbox_model::{PortForward, SecretValues, Status};
 use serde::{Deserialize, Serialize};
 
 /// The first and only JSON frame a client sends to a machine process.
@@ -37,8 +37,6 @@ pub enum MachineReply {
         guest_protocol: u32,
         /// The program's version that the machine process runs.
         version: String,
-        /// Another for every boot.
-        boot_id: String,
     },
     State(MachineState),
     /// The ports are as they were asked for.
@@ -64,15 +62,29 @@ pub enum MachineReply {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MachineState {
-    /// A word of `Status`.
-    pub status: String,
-    /// Clients connected now, this one not counted.
-    pub clients: u32,
+    pub status: Status,
     /// Another for every start, a wake included.
     pub boot_id: String,
     /// The same until the guest boots again; none before it is up.
     #[serde(default)]
     pub guest_boot: Option<String>,
-    /// The accelerator in use, `kvm` or `tcg`.
-    pub accel: String,
+    /// The one in use.
+    pub accel: Accel,
+}
+
+/// What runs a guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accel {
+    Kvm,
+    Tcg,
+}
+
+impl Accel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
 }

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use sandbox_model::{Proxies, SandboxSpec};
 use sandbox_network::BridgeSecrets;
+pub use sandbox_wire::Accel;
 use serde::{Deserialize, Serialize};
 
 /// Which accelerator a machine may use.
@@ -13,22 +14,6 @@ pub enum AccelChoice {
     Auto,
     Kvm,
     Tcg,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Accel {
-    Kvm,
-    Tcg,
-}
-
-impl Accel {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
 }
 
 /// What the starter hands to a new machine process on its standard input.

@@ -1,5 +1,6 @@
 //! What others can see of a machine's life: its lock, the word in it, and why it ended.
 
+use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode};
 
@@ -22,27 +23,26 @@ impl Life {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
-        life.say("starting");
+        life.say(&Status::Starting);
         Ok(life)
     }
 
-    /// A word of [`sandbox_model::Status`].
-    pub fn say(&mut self, word: &str) {
-        if let Err(error) = self.lock.write(&life_word(word)) {
-            tracing::error!("cannot write the status {word}: {error}");
+    pub fn say(&mut self, status: &Status) {
+        if let Err(error) = self.lock.write(&life_word(status)) {
+            tracing::error!("cannot write the status {status}: {error}");
         }
     }
 
     /// The last word. `problem` says why the machine did not end as it was told to.
     pub fn end(mut self, problem: Option<&str>) {
         match problem {
-            None => self.say("stopped"),
+            None => self.say(&Status::Stopped),
             Some(problem) => {
                 tracing::error!("{problem}");
                 if let Err(error) = fs_err::write(self.files.problem(), problem) {
                     tracing::error!("cannot write why: {error}");
                 }
-                self.say("crashed");
+                self.say(&Status::Crashed);
             }
         }
     }

@@ -38,6 +38,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::DumpableBehavior;
+use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
@@ -134,7 +135,7 @@ async fn machine(
     };
     accel.send_replace(used);
     let _ = served.guest_boot.set(parts.ram.boot.clone());
-    life.say("running");
+    life.say(&Status::Running);
     if config.secrets.is_some() {
         *served.values.lock().await = parts.network.as_mut().and_then(|network| network.values.take());
     }
@@ -151,7 +152,7 @@ async fn machine(
         }
         _ = terminate.recv() => Cause::HostEnds,
     };
-    life.say("draining");
+    life.say(&Status::Draining);
     phase.send_replace(Phase::Ending("the sandbox is stopping".into()));
     let (how, done) = match cause {
         Cause::Part(problem) => {
@@ -207,7 +208,7 @@ async fn kill_order(orders: &mut mpsc::Receiver<Order>) -> Option<()> {
     }
 }
 
-/// Waits until QEMU, the share server or the bridge ends.
+/// Waits until QEMU, a share server or the bridge ends.
 async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
     let network = async {
         match parts.network.as_mut() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_guest_client::{Link, relay};
-use sandbox_model::SecretValues;
+use sandbox_model::{SecretValues, Status};
 use sandbox_wire::{GUEST_PROTOCOL, MachineReply, MachineRequest, MachineState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -126,15 +126,13 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
         MachineRequest::State => {
             let state = MachineState {
                 status: match &*served.phase.borrow() {
-                    Phase::Starting => "starting",
-                    Phase::Running(_) => "running",
-                    Phase::Ending(_) => "draining",
-                }
-                .into(),
-                clients: served.clients.load(Ordering::Relaxed),
+                    Phase::Starting => Status::Starting,
+                    Phase::Running(_) => Status::Running,
+                    Phase::Ending(_) => Status::Draining,
+                },
                 boot_id: served.boot_id.clone(),
                 guest_boot: served.guest_boot.get().cloned(),
-                accel: served.accel.borrow().as_str().into(),
+                accel: *served.accel.borrow(),
             };
             write_json(&mut socket, &MachineReply::State(state)).await
         }
@@ -234,11 +232,7 @@ impl Served {
     }
 
     fn ready(&self) -> MachineReply {
-        MachineReply::Ready {
-            guest_protocol: GUEST_PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").into(),
-            boot_id: self.boot_id.clone(),
-        }
+        MachineReply::Ready { guest_protocol: GUEST_PROTOCOL, version: env!("CARGO_PKG_VERSION").into() }
     }
 }
 
