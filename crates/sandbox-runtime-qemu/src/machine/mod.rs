@@ -226,8 +226,8 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
         Ok(status) => format!("{part} ended unexpectedly ({status})"),
         Err(error) => format!("{part} cannot be watched: {error}"),
     };
-    // When QEMU ends the other two follow within moments: it is asked first.
-    tokio::select! {
+    // When QEMU ends the others follow within moments: it is asked first.
+    let (part, status) = tokio::select! {
         biased;
         status = parts.qemu.wait() => {
             let powered_off = status.as_ref().is_ok_and(std::process::ExitStatus::success);
@@ -236,30 +236,18 @@ async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
                 tracing::info!("the guest powered itself off");
                 return None;
             }
-            Some(if powered_off { "the guest's kernel panicked".into() } else { describe("QEMU", status) })
+            let panicked = || "the guest's kernel panicked".to_string();
+            return Some(if powered_off { panicked() } else { describe("QEMU", status) });
         }
-        status = parts.share.wait() => {
-            // QEMU's own end closes the share's connection; let its status be the one that counts.
-            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
-                Ok(Ok(qemu)) if qemu.success() => None,
-                Ok(qemu) => Some(describe("QEMU", qemu)),
-                Err(_) => Some(describe("the share server", status)),
-            }
-        }
-        status = mounts => {
-            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
-                Ok(Ok(qemu)) if qemu.success() => None,
-                Ok(qemu) => Some(describe("QEMU", qemu)),
-                Err(_) => Some(describe("the share server of the mounts", status)),
-            }
-        }
-        status = network => {
-            match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
-                Ok(Ok(qemu)) if qemu.success() => None,
-                Ok(qemu) => Some(describe("QEMU", qemu)),
-                Err(_) => Some(describe("the network bridge", status)),
-            }
-        }
+        status = parts.share.wait() => ("the share server", status),
+        status = mounts => ("the share server of the mounts", status),
+        status = network => ("the network bridge", status),
+    };
+    // QEMU's own end closes the connections of the others; let its status be the one that counts.
+    match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
+        Ok(Ok(qemu)) if qemu.success() => None,
+        Ok(qemu) => Some(describe("QEMU", qemu)),
+        Err(_) => Some(describe(part, status)),
     }
 }
 
