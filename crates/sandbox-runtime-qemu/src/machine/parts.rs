@@ -249,7 +249,7 @@ async fn start_network(
     socket: UnixStream,
 ) -> std::io::Result<Network> {
     let workspace = &config.spec.workspace;
-    let as_root = nix::unistd::geteuid().is_root();
+    let as_root = rustix::process::geteuid().is_root();
     let owner = RunAs { uid: workspace.host_uid, gid: workspace.host_gid };
     let bridge = BridgeConfig {
         policy: config.spec.network.clone(),
