@@ -1,5 +1,5 @@
 //! What both drivers keep of images: which content a reference means, what a content is, and a way to copy a
-//! folder out of its layers. Where the layers themselves are, and who makes them, is each driver's own.
+//! folder out of its layers; and the empty disk that a sandbox writes to above an image. Where the layers themselves are, and who makes them, is each driver's own.
 //!
 //! ```text
 //! references/<hash of the name>.json   which digest a reference means
@@ -11,9 +11,11 @@ mod counted;
 mod error;
 mod export;
 mod index;
+mod root_disk;
 
 pub use content::Content;
 pub use counted::Counted;
 pub use error::from_state;
 pub use export::export_dir;
 pub use index::{ImageIndex, Places};
+pub use root_disk::make_root_disk;

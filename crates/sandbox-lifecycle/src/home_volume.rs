@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{Digest, GUEST_HOME, VolumeName};
-use sandbox_state::{Layout, ProjectState, Stamp, crash, make_private_dir};
+use sandbox_state::{Layout, ProjectState, Stamp, crash, find_system_tool, make_private_dir};
 
 use crate::{Context, LifecycleError, Result, Target};
 
@@ -292,13 +292,9 @@ fn change_owners(home: &Path, file: &Path, (uid, gid): (u32, u32)) -> Result<()>
     run(Command::new(find("debugfs")?).arg("-w").arg("-f").arg(&commands).arg(file), file)
 }
 
-/// Tools for file systems are in folders that an ordinary user's PATH often lacks.
+/// A tool for file systems.
 pub fn find(program: &str) -> Result<PathBuf> {
-    let own = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&own).collect();
-    folders.extend(["/usr/sbin".into(), "/sbin".into()]);
-    let folders = std::env::join_paths(folders).unwrap_or(own);
-    which::which_in(program, Some(folders), "/").map_err(|error| {
+    find_system_tool(program).map_err(|error| {
         sandbox_runtime::RuntimeError::MissingProgram { program: program.into(), problem: error.to_string() }
             .into()
     })

@@ -22,7 +22,7 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, disk, environment, guest_program, install, machine};
+use crate::{boot, command, environment, guest_program, install, machine};
 use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
@@ -291,7 +291,8 @@ impl Runtime for MsbRuntime {
             fs::remove_dir_all(&aside.dir)?;
         }
         make_private_dir(&aside.dir).map_err(from_state)?;
-        disk::make_root_disk(&aside.root_disk(), spec.root_disk)?;
+        // Ours, and not one that `msb` manages: it has to outlive a sandbox that `msb` makes anew with other settings.
+        sandbox_image_store::make_root_disk(&aside.root_disk(), spec.root_disk)?;
         SandboxRecord::new(spec.clone(), Stamp::now()).write(&aside)?;
         fs::rename(&aside.dir, &paths.dir)?;
         Ok(())

@@ -15,7 +15,6 @@ mod answers;
 mod boot;
 mod call;
 mod command;
-mod disk;
 mod driver;
 mod environment;
 mod error;

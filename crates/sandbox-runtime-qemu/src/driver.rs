@@ -21,7 +21,7 @@ use crate::files::MachineFiles;
 use crate::images::ImageStore;
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
-use crate::{boot, disk, memory, secrets, version};
+use crate::{boot, memory, secrets, version};
 
 /// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl Runtime for QemuRuntime {
         self.sweep(&aside)?;
         make_private_dir(&aside).map_err(from_state)?;
         let new = MachineFiles::new(&aside);
-        disk::make_root_disk(&new.root_disk(), spec.root_disk)?;
+        sandbox_image_store::make_root_disk(&new.root_disk(), spec.root_disk)?;
         crash::point("a machine has a disk and no name");
         SandboxRecord::new(spec.clone(), Stamp::now()).write(&new)?;
         fs::rename(&aside, &files.dir)?;

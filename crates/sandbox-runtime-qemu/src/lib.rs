@@ -9,7 +9,6 @@
 mod accel;
 mod boot;
 mod client;
-mod disk;
 mod driver;
 mod error;
 mod files;

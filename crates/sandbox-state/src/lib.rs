@@ -14,6 +14,7 @@ mod resolved;
 mod sandbox_record;
 mod socket;
 mod space;
+mod system_tool;
 mod writable;
 
 pub use approvals::{Approval, ApprovalsRecord};
@@ -31,4 +32,5 @@ pub use sandbox_record::{
 };
 pub use socket::{bind_socket, connect_socket};
 pub use space::check_space;
+pub use system_tool::find_system_tool;
 pub use writable::{remember_writable, writable_folders};

@@ -15,8 +15,6 @@ mod runtime;
 mod secrets;
 mod users;
 
-use std::path::PathBuf;
-
 use sandbox_config::Settings;
 use sandbox_lifecycle::Project;
 use sandbox_state::Layout;
@@ -97,10 +95,4 @@ pub fn lacking(findings: &[Finding]) -> Option<CommandError> {
     Some(missing.iter().fold(error, |error, finding| {
         error.hint(format!("{}: {}", finding.check, finding.hint.as_deref().unwrap_or_default()))
     }))
-}
-
-/// A program on the PATH, or where programs of administrators are.
-fn find(program: &str) -> Option<PathBuf> {
-    let elsewhere = || ["/usr/sbin", "/sbin"].map(|dir| PathBuf::from(dir).join(program)).into_iter();
-    which::which(program).ok().or_else(|| elsewhere().find(|path| path.is_file()))
 }

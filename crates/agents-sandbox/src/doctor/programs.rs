@@ -1,11 +1,12 @@
 use sandbox_config::{ImageBase, Settings};
+use sandbox_state::find_system_tool;
 
-use super::{Finding, find};
+use super::Finding;
 
 pub fn mke2fs() -> Finding {
-    match find("mke2fs") {
-        Some(path) => Finding::good("mke2fs", path.display().to_string()),
-        None => Finding::missing("mke2fs", "not installed", "install it: `apt-get install e2fsprogs`"),
+    match find_system_tool("mke2fs") {
+        Ok(path) => Finding::good("mke2fs", path.display().to_string()),
+        Err(_) => Finding::missing("mke2fs", "not installed", "install it: `apt-get install e2fsprogs`"),
     }
 }
 
@@ -13,11 +14,11 @@ pub fn mke2fs() -> Finding {
 pub fn bootstrap(settings: &Settings) -> Finding {
     let check = "mmdebstrap";
     let hint = "`apt-get install mmdebstrap` lets the base image be made where no registry is reached";
-    match (find(check), &settings.image_base.value) {
-        (Some(path), _) => Finding::good(check, path.display().to_string()),
-        (None, ImageBase::Bootstrap { .. }) => {
+    match (find_system_tool(check), &settings.image_base.value) {
+        (Ok(path), _) => Finding::good(check, path.display().to_string()),
+        (Err(_), ImageBase::Bootstrap { .. }) => {
             Finding::missing(check, "not installed, and `image.base` asks for it", hint)
         }
-        (None, _) => Finding::note(check, "not installed: the base image must come from a registry", hint),
+        (Err(_), _) => Finding::note(check, "not installed: the base image must come from a registry", hint),
     }
 }

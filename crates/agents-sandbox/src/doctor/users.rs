@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use super::{Finding, find};
+use sandbox_state::find_system_tool;
+
+use super::Finding;
 
 const CHECK: &str = "user namespaces";
 
@@ -9,7 +11,7 @@ pub fn check(rootless: bool) -> Finding {
     if !rootless {
         return Finding::good(CHECK, "not needed to build images here");
     }
-    if find("newuidmap").is_none() {
+    if find_system_tool("newuidmap").is_err() {
         return Finding::missing(CHECK, "newuidmap is not installed", "install it: `apt-get install uidmap`");
     }
     for (file, forbidden) in [
