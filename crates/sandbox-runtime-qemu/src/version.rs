@@ -22,6 +22,15 @@ impl std::fmt::Display for Version {
     }
 }
 
+impl Version {
+    /// From `QEMU emulator version 10.0.2 (…)`; with it `10.0.2`, as it stands there.
+    pub fn read(output: &str) -> Option<(Self, &str)> {
+        let whole = output.split_once("version ")?.1.split_whitespace().next()?;
+        let mut parts = whole.split(|c: char| !c.is_ascii_digit());
+        Some((Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?), whole))
+    }
+}
+
 /// `qemu.json`: what a program file said of itself, so that it is asked once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct QemuRecord {
@@ -49,7 +58,7 @@ fn look(dir: &Path, program: &Path) -> Result<QemuRecord, RuntimeError> {
                 problem: error.to_string(),
             },
         )?;
-    let version = parse(&String::from_utf8_lossy(&output.stdout));
+    let version = Version::read(&String::from_utf8_lossy(&output.stdout)).map(|(version, _)| version);
     let record = QemuRecord { program: program.into(), mark, version, told: false };
     // A folder that is not there yet is no reason to make one: the next look asks again.
     if dir.is_dir() {
@@ -85,24 +94,16 @@ pub fn tell_once(dir: &Path, program: &Path) -> Result<bool, RuntimeError> {
     Ok(true)
 }
 
-/// From `QEMU emulator version 10.0.2 (…)`.
-fn parse(text: &str) -> Option<Version> {
-    let numbers = text.split_once("version ")?.1;
-    let mut parts = numbers.split(|c: char| !c.is_ascii_digit());
-    Some(Version(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn versions_are_read_and_ordered() {
-        let debian =
-            parse("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright").unwrap();
-        let newer = parse("QEMU emulator version 10.0.2").unwrap();
-        assert_eq!(debian, Version(7, 2));
-        assert!(debian < SLEEPS_SINCE && newer > SLEEPS_SINCE);
-        assert_eq!(parse("something else"), None);
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright";
+        assert_eq!(Version::read(debian), Some((Version(7, 2), "7.2.22")));
+        let newer = Version::read("QEMU emulator version 10.0.2").unwrap().0;
+        assert!(Version(7, 2) < SLEEPS_SINCE && newer > SLEEPS_SINCE);
+        assert_eq!(Version::read("something else"), None);
     }
 }

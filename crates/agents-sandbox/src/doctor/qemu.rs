@@ -1,14 +1,12 @@
 use std::process::Command;
 
-use sandbox_runtime_qemu::find_qemu;
+use sandbox_runtime_qemu::{SLEEPS_SINCE, Version, find_qemu};
 
 use super::Finding;
 
 const CHECK: &str = "qemu";
 /// What our machines are made of.
-const NEEDED: (u32, u32) = (7, 2);
-/// The first that can save and restore a machine with a shared folder.
-const SLEEP: (u32, u32) = (8, 2);
+const NEEDED: Version = Version(7, 2);
 const INSTALL: &str = "install QEMU: `apt-get install qemu-system-x86`";
 
 pub fn check() -> Finding {
@@ -24,26 +22,17 @@ pub fn check() -> Finding {
 }
 
 fn judge(output: &str, path: &str) -> Finding {
-    let Some((version, text)) = version(output) else {
+    let Some((version, text)) = Version::read(output) else {
         return Finding::missing(CHECK, format!("{path} does not say its version"), INSTALL);
     };
     let detail = format!("version {text}, {path}");
     if version < NEEDED {
-        let (major, minor) = NEEDED;
-        return Finding::missing(CHECK, detail, format!("QEMU {major}.{minor} or newer is needed"));
+        return Finding::missing(CHECK, detail, format!("QEMU {NEEDED} or newer is needed"));
     }
-    if version < SLEEP {
-        let (major, minor) = SLEEP;
-        return Finding::good(CHECK, format!("{detail}; sleep needs {major}.{minor}"));
+    if version < SLEEPS_SINCE {
+        return Finding::good(CHECK, format!("{detail}; sleep needs {SLEEPS_SINCE}"));
     }
     Finding::good(CHECK, detail)
-}
-
-/// `QEMU emulator version 7.2.22 (Debian …)`.
-fn version(output: &str) -> Option<((u32, u32), &str)> {
-    let text = output.split_once("version ")?.1.split_whitespace().next()?;
-    let mut numbers = text.split('.').map(str::parse);
-    Some(((numbers.next()?.ok()?, numbers.next()?.ok()?), text))
 }
 
 #[cfg(test)]

@@ -1,21 +1,20 @@
 //! Fetching an archive, and going on where an earlier try ended.
 
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 use ureq::http::{Response, StatusCode, header};
-use ureq::tls::{PemItem, RootCerts, TlsConfig};
+use ureq::tls::{PemItem, RootCerts};
 use ureq::{Agent, Body};
 
+use super::get::{agent, receive};
 use super::{Events, InstallEvent, RuntimeInstallError};
 
 /// Where distributions keep the certificates that the machine's owner trusts, a company proxy's included.
 const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-const CHUNK: usize = 256 * 1024;
 
 /// What has come of one address so far. It stays when a try fails, for the next one.
 #[derive(Debug)]
@@ -49,21 +48,15 @@ impl Partial {
     }
 }
 
-/// Fetches an archive into `partial`. Proxies are taken from the environment.
+/// Fetches an archive into `partial`.
 pub(crate) fn fetch(
     url: &str,
     partial: &Partial,
     deadline: Duration,
     events: Events<'_>,
 ) -> Result<(), RuntimeInstallError> {
-    let failed = |problem: String| RuntimeInstallError::Download { url: url.into(), problem };
-    let agent: Agent = Agent::config_builder()
-        .timeout_global(Some(deadline))
-        .timeout_connect(Some(Duration::from_secs(20)))
-        .tls_config(TlsConfig::builder().root_certs(roots()).build())
-        .build()
-        .into();
-    let (response, mut bytes) = ask(&agent, url, partial).map_err(|error| failed(error.to_string()))?;
+    let (response, bytes) = ask(&agent(deadline), url, partial)
+        .map_err(|error| RuntimeInstallError::Download { url: url.into(), problem: error.to_string() })?;
     let mut file = if bytes > 0 {
         fs::OpenOptions::new().append(true).open(&partial.archive)?
     } else {
@@ -73,26 +66,13 @@ pub(crate) fn fetch(
         }
         fs::File::create(&partial.archive)?
     };
-    let total = response.body().content_length().map(|rest| bytes + rest);
-    let mut body = response.into_body().into_reader();
-    let mut chunk = vec![0; CHUNK];
     let mut told = Instant::now();
-    loop {
-        let count = body.read(&mut chunk).map_err(|error| failed(error.to_string()))?;
-        if count == 0 {
-            break;
-        }
-        file.write_all(&chunk[..count])?;
-        bytes += count as u64;
+    receive(url, response, bytes, &mut file, &mut |bytes, total| {
         if told.elapsed() >= Duration::from_millis(200) {
             told = Instant::now();
             events(InstallEvent::Fetched { bytes, total });
         }
-    }
-    match total {
-        Some(total) if bytes < total => Err(failed(format!("it ended after {bytes} of {total} bytes"))),
-        _ => Ok(()),
-    }
+    })
 }
 
 /// Asks for what is missing; the answer, and how many bytes come before it. A server that has another
