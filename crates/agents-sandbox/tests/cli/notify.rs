@@ -102,8 +102,9 @@ fn each_thing_is_told_once_however_many_clients_there_are() {
     let mut desktop = Desktop::start(&environment);
     desktop.client();
     desktop.client();
-    // Until both listen: what happened before is not told later, so this is told by whoever does.
-    std::thread::sleep(Duration::from_secs(2));
+    // Each thing is for both of them to tell.
+    let listening = || fs::read_to_string(environment.path("runtime/ports/listening")).unwrap_or_default();
+    desktop.wait("a second listener", || listening().lines().count() == 2);
     let busy = json!({ "status": { "type": "busy" } });
     desktop.happens("session.status", "ses_1", &busy);
     desktop.happens("question.asked", "ses_1", &json!({}));
