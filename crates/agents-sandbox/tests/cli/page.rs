@@ -16,9 +16,26 @@ fn file(named: &str) -> PathBuf {
     crates.join(short.as_deref().unwrap_or(named))
 }
 
-/// A function of that name, or a case that is listed under it.
+/// A test of that name, or a case that is listed under it: `("name", what_it_runs),`, with a word before the bracket
+/// or without, or the name of a file's only one.
 fn has(text: &str, name: &str) -> bool {
-    text.contains(&format!("fn {name}(")) || text.contains(&format!("\"{name}\""))
+    let (test, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
+    let only = format!("const CASE: &str = \"{name}\";");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_test = |at: usize| {
+        let mut before = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        before.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+    };
+    lines.iter().enumerate().any(|(at, line)| {
+        line.strip_prefix("async ").unwrap_or(line).starts_with(&test) && is_test(at)
+            || line.ends_with("),") && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
+            || line.ends_with(&only)
+    })
+}
+
+/// `Case::core`, or nothing.
+fn is_path(word: &str) -> bool {
+    word.chars().all(|char| char.is_ascii_alphanumeric() || "_:".contains(char))
 }
 
 #[test]
@@ -51,4 +68,17 @@ fn a_test_that_is_not_there_is_noticed() {
     let text = std::fs::read_to_string(file("cli/page.rs")).unwrap();
     assert!(has(&text, "every_promise_names_a_test_that_exists"));
     assert!(!has(&text, &["no", "such", "test"].join("_")));
+    assert!(!has(&text, "has"), "it is no test");
+    for (line, counts) in [
+        ("    (\"it_works\", works),", true),
+        ("    Case::core(\"it_works\", works),", true),
+        ("pub const CASE: &str = \"it_works\";", true),
+        ("    #[tokio::test]\n    #[ignore = \"slow\"]\n    async fn it_works() {", true),
+        ("    async fn it_works() {", false),
+        ("    assert_eq!(name(), \"it_works\", works),", false),
+        ("    run(&[\"it_works\", works]),", false),
+        ("// \"it_works\"", false),
+    ] {
+        assert_eq!(has(line, "it_works"), counts, "{line}");
+    }
 }
