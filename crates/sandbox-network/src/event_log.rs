@@ -96,11 +96,14 @@ impl EventLog {
         let (subject, now) = (event.subject(), Instant::now());
         if event.verdict != Verdict::Allowed {
             let verdict = if event.verdict == Verdict::Denied { "denied" } else { "failed" };
+            // One limit for both: what goes unreported may be either.
             let _ = match inner.lines.admit(&subject, now) {
                 Admission::Line => {
                     writeln!(inner.to, "network: {verdict} {subject}: {}", event.reason())
                 }
-                Admission::LastWord => writeln!(inner.to, "network: denied more; not shown for a minute"),
+                Admission::LastWord => {
+                    writeln!(inner.to, "network: more is denied or fails; not shown for a minute")
+                }
                 Admission::Silent => Ok(()),
             };
         }

@@ -63,7 +63,13 @@ pub fn run(app: &App, args: &LogsArgs) -> CommandResult {
         .map(Tail::new)
         .collect();
     if logs.is_empty() {
-        return Err(CommandError::new(format!("{} has no log `{}`", target.name(), log.unwrap_or("at all"))));
+        let name = target.name();
+        let error = match log {
+            Some(log) => CommandError::new(format!("{name} has no log `{log}`"))
+                .hint(format!("`agents-sandbox logs {name}` shows those it has")),
+            None => CommandError::new(format!("{name} has no logs yet")).hint("a run of it begins them"),
+        };
+        return Err(error);
     }
     let headings = logs.len() > 1;
     let mut last = None;
@@ -112,7 +118,7 @@ fn wanted(words: &[String]) -> Result<Wanted<'_>, CommandError> {
             wanted.name = Some(word.parse().map_err(|error| CommandError::usage(format!("{error}")))?);
         } else {
             return Err(CommandError::usage(format!("`{word}` is no log"))
-                .hint("the logs are console, machine, keeper and ssh-agent"));
+                .hint(format!("the logs are {}", LOGS.join(", "))));
         }
     }
     Ok(wanted)
