@@ -12,6 +12,7 @@ mod context;
 mod engine;
 mod error;
 mod events;
+mod files;
 mod host_ca;
 mod render;
 mod source;

@@ -5,7 +5,9 @@
 //!                               change.lock, starting.lock
 //! msb/records/references/       which digest a reference means
 //! msb/records/contents/         what is known of an image's content
+//! msb/records/{create,images}.lock
 //! msb/records/guest/ID/         the guest program, shared read-only with every sandbox
+//! msb/trial/                    the home of a first boot
 //! msb/sandboxes/NAME/           msb's own: logs, the boot's id
 //! msb/cache/layers/             msb's own: one EROFS file per layer
 //! ```
@@ -39,6 +41,23 @@ impl Files {
 
     pub fn create_lock(&self) -> PathBuf {
         self.records().join("create.lock")
+    }
+
+    pub fn images_lock(&self) -> PathBuf {
+        self.records().join("images.lock")
+    }
+
+    pub fn references(&self) -> PathBuf {
+        self.records().join("references")
+    }
+
+    pub fn content(&self, digest: &Digest) -> PathBuf {
+        self.records().join("contents").join(format!("{}.json", digest.hex()))
+    }
+
+    /// The home of a first boot, which goes with it.
+    pub fn trial(home: &Path) -> PathBuf {
+        home.join("trial")
     }
 
     /// Shared with every sandbox, so that a newer program finds its own guest program in an old one.

@@ -70,7 +70,7 @@ struct Home {
 
 impl Home {
     fn new(layout: &Layout, installed: &Installed) -> Result<Self, RuntimeError> {
-        let dir = layout.msb().join("trial");
+        let dir = Files::trial(&layout.msb());
         let home = Self { files: Files { home: MsbFiles { dir: dir.clone() } }, dir };
         // What a killed trial left.
         home.clear()?;

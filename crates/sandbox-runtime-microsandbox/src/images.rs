@@ -38,15 +38,15 @@ fn content(image: Image, created: i64) -> Content {
 
 impl Places for &Files {
     fn images_lock(&self) -> PathBuf {
-        self.records().join("images.lock")
+        Files::images_lock(self)
     }
 
     fn references(&self) -> PathBuf {
-        self.records().join("references")
+        Files::references(self)
     }
 
     fn content(&self, digest: &Digest) -> PathBuf {
-        self.records().join("contents").join(format!("{}.json", digest.hex()))
+        Files::content(self, digest)
     }
 }
 

@@ -4,7 +4,7 @@
 //! is tried only where the CPU says that it virtualizes, and remembered as useless after a boot with it
 //! failed, until the host's kernel or QEMU changes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fs_err as fs;
 use sandbox_runtime::RuntimeError;
@@ -12,6 +12,7 @@ use sandbox_state::{read_record, write_record};
 use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
+use crate::files::own::kvm_record;
 use crate::machine::{Accel, AccelChoice};
 
 /// `kvm.json`: what the last boot with KVM showed.
@@ -45,10 +46,6 @@ pub fn kvm_hint() -> KvmHint {
     }
 }
 
-fn record_path(dir: &Path) -> PathBuf {
-    dir.join("kvm.json")
-}
-
 fn host(qemu: &Path) -> String {
     let release = rustix::system::uname();
     let modified = fs::metadata(qemu).and_then(|file| file.modified()).ok();
@@ -69,7 +66,7 @@ pub fn candidates(
     if let KvmHint::No(why) = kvm_hint() {
         return Ok((vec![Accel::Tcg], Some(why)));
     }
-    let record: Option<KvmRecord> = read_record(&record_path(dir)).map_err(from_state)?;
+    let record: Option<KvmRecord> = read_record(&kvm_record(dir)).map_err(from_state)?;
     match record {
         Some(record) if record.host == host(qemu) && !record.works => {
             Ok((vec![Accel::Tcg], Some("a boot with KVM failed on this machine before".into())))
@@ -84,8 +81,8 @@ pub fn remember(dir: &Path, qemu: &Path, candidates: &[Accel], used: Accel) -> R
         return Ok(());
     }
     let record = KvmRecord { host: host(qemu), works: used == Accel::Kvm };
-    if read_record(&record_path(dir)).map_err(from_state)?.as_ref() == Some(&record) {
+    if read_record(&kvm_record(dir)).map_err(from_state)?.as_ref() == Some(&record) {
         return Ok(());
     }
-    write_record(&record_path(dir), &record).map_err(from_state)
+    write_record(&kvm_record(dir), &record).map_err(from_state)
 }

@@ -17,7 +17,7 @@ use sandbox_wire::{Accel, MachineReply, MachineRequest, MachineState};
 
 use crate::client::{self, Asked};
 use crate::error::from_state;
-use crate::files::MachineFiles;
+use crate::files::{MachineFiles, own};
 use crate::images::ImageStore;
 use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
@@ -58,7 +58,7 @@ impl QemuRuntime {
 
     /// Held while folders in the place of sandboxes come and go.
     fn create_lock(&self, purpose: &str) -> Result<Lock> {
-        Lock::take(&self.layout.dir.join("create.lock"), LockMode::Exclusive, purpose, |_| {})
+        Lock::take(&own::create_lock(&self.layout.dir), LockMode::Exclusive, purpose, |_| {})
             .map_err(from_state)
     }
 

@@ -1,5 +1,43 @@
 use std::path::{Path, PathBuf};
 
+/// The driver's own files beside its sandboxes: `dir` is its folder.
+pub mod own {
+    use super::{Path, PathBuf};
+
+    /// Held while sandboxes' folders come and go.
+    pub fn create_lock(dir: &Path) -> PathBuf {
+        dir.join("create.lock")
+    }
+
+    /// Held while images change.
+    pub fn images_lock(dir: &Path) -> PathBuf {
+        dir.join("images.lock")
+    }
+
+    /// What the last boot with KVM showed.
+    pub fn kvm_record(dir: &Path) -> PathBuf {
+        dir.join("kvm.json")
+    }
+
+    /// What the installed QEMU said of itself.
+    pub fn qemu_record(dir: &Path) -> PathBuf {
+        dir.join("qemu.json")
+    }
+}
+
+/// The files of one image's folder.
+pub mod image {
+    use super::{Path, PathBuf};
+
+    pub fn record(dir: &Path) -> PathBuf {
+        dir.join("image.json")
+    }
+
+    pub fn rootfs(dir: &Path) -> PathBuf {
+        dir.join("rootfs.erofs")
+    }
+}
+
 /// The files of one sandbox's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineFiles {
@@ -9,6 +47,8 @@ pub struct MachineFiles {
 impl MachineFiles {
     /// QEMU, which runs in the folder, knows it by name.
     pub const STATE_NAME: &str = "memory.state";
+    /// The socket of the share server of all mounts, which QEMU knows by name as well.
+    pub const MOUNTS_SOCKET: &str = "mounts.sock";
 
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into() }
@@ -43,7 +83,7 @@ impl MachineFiles {
 
     /// Of what is mounted beside the checkout.
     pub fn mounts_socket(&self) -> PathBuf {
-        self.dir.join(crate::machine::MOUNTS_SOCKET)
+        self.dir.join(Self::MOUNTS_SOCKET)
     }
 
     pub fn machine_log(&self) -> PathBuf {

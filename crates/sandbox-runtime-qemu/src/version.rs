@@ -8,6 +8,7 @@ use sandbox_state::{read_record, write_record};
 use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
+use crate::files::own::qemu_record;
 use crate::mark::FileMark;
 
 /// The first version that migrates a machine with a vhost-user file system, and to a plain file.
@@ -41,13 +42,9 @@ struct QemuRecord {
     told: bool,
 }
 
-fn record_path(dir: &Path) -> PathBuf {
-    dir.join("qemu.json")
-}
-
 fn look(dir: &Path, program: &Path) -> Result<QemuRecord, RuntimeError> {
     let mark = FileMark::of(program)?;
-    let record: Option<QemuRecord> = read_record(&record_path(dir)).ok().flatten();
+    let record: Option<QemuRecord> = read_record(&qemu_record(dir)).ok().flatten();
     if let Some(record) = record.filter(|record| record.program == program && record.mark == mark) {
         return Ok(record);
     }
@@ -62,7 +59,7 @@ fn look(dir: &Path, program: &Path) -> Result<QemuRecord, RuntimeError> {
     let record = QemuRecord { program: program.into(), mark, version, told: false };
     // A folder that is not there yet is no reason to make one: the next look asks again.
     if dir.is_dir() {
-        write_record(&record_path(dir), &record).map_err(from_state)?;
+        write_record(&qemu_record(dir), &record).map_err(from_state)?;
     }
     Ok(record)
 }
@@ -90,7 +87,7 @@ pub fn tell_once(dir: &Path, program: &Path) -> Result<bool, RuntimeError> {
         return Ok(false);
     }
     record.told = true;
-    write_record(&record_path(dir), &record).map_err(from_state)?;
+    write_record(&qemu_record(dir), &record).map_err(from_state)?;
     Ok(true)
 }
 

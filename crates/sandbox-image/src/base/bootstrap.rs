@@ -8,7 +8,7 @@ use sandbox_state::{Layout, make_private_dir};
 use super::apt::{Sources, known, options, sources, targets};
 use super::setting::bootstrapped;
 use crate::engine::run;
-use crate::{BuildRequest, Engine, Events, ImageError, Result};
+use crate::{BuildRequest, Engine, Events, ImageError, Result, files};
 
 /// As Debian's slim images leave them out.
 const LEFT_OUT: [&str; 4] = [
@@ -27,7 +27,7 @@ const WORK: &str = "bootstrap-";
 /// Where the root file system of a bootstrapped release is kept. The folder is a build context: nothing
 /// else may be in it for long.
 pub(super) fn rootfs(layout: &Layout, suite: &str) -> PathBuf {
-    layout.engine().join("bases").join(suite).join(ROOTFS)
+    files::base(&layout.engine(), suite).join(ROOTFS)
 }
 
 /// Makes the root file system of `suite`. The caller holds the base lock.

@@ -8,7 +8,7 @@ use sandbox_state::{Lock, LockMode, StateError, make_private_dir, write_private}
 use sha2::{Digest, Sha256};
 
 use super::{EngineSettings, capture};
-use crate::Result;
+use crate::{Result, files};
 
 /// podman refuses longer ones, because sockets live below.
 const LONGEST_RUN_ROOT: usize = 50;
@@ -35,10 +35,10 @@ impl Storage {
         settings: &EngineSettings,
     ) -> Result<Result<Self, String>> {
         make_private_dir(&settings.dir)?;
-        let root = settings.dir.join("storage");
+        let root = files::storage(&settings.dir);
         let run_root = run_root(&root, settings.runtime_dir.as_deref());
         make_private_dir(&run_root)?;
-        let remembered = settings.dir.join("storage-driver");
+        let remembered = files::storage_driver(&settings.dir);
         let candidates: Vec<String> = match fs::read_to_string(&remembered) {
             Ok(driver) => vec![driver.trim().to_string()],
             Err(_) => vec!["overlay".into(), "vfs".into()],
@@ -72,7 +72,7 @@ impl Storage {
         sweep: impl Fn() -> Result<()>,
         build: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let path = self.dir.join("builds.lock");
+        let path = files::builds_lock(&self.dir);
         let sweep_alone = || match Lock::try_take(&path, LockMode::Exclusive, "sweep") {
             Ok(_alone) => sweep(),
             Err(StateError::Held { .. }) => Ok(()),

@@ -9,6 +9,7 @@ use sandbox_state::{QemuLayout, Stamp, make_private_dir, write_record};
 
 use super::{archive, rootfs};
 use crate::error::from_state;
+use crate::files::{image, own};
 
 const UNFINISHED: &str = ".unfinished-";
 
@@ -17,7 +18,7 @@ struct StorePlaces(QemuLayout);
 
 impl Places for StorePlaces {
     fn images_lock(&self) -> PathBuf {
-        self.0.dir.join("images.lock")
+        own::images_lock(&self.0.dir)
     }
 
     fn references(&self) -> PathBuf {
@@ -25,7 +26,7 @@ impl Places for StorePlaces {
     }
 
     fn content(&self, digest: &Digest) -> PathBuf {
-        self.0.image(digest).join("image.json")
+        image::record(&self.0.image(digest))
     }
 }
 
@@ -45,7 +46,7 @@ impl ImageStore {
 
     /// The read-only root of an image.
     pub fn rootfs(&self, digest: &Digest) -> Result<PathBuf, RuntimeError> {
-        let path = self.layout().image(digest).join("rootfs.erofs");
+        let path = image::rootfs(&self.layout().image(digest));
         if path.exists() { Ok(path) } else { Err(RuntimeError::NoSuchContent(digest.clone())) }
     }
 
@@ -95,17 +96,17 @@ impl ImageStore {
         let content = aside.path().join("content");
         fs::create_dir(&members)?;
         fs::create_dir(&content)?;
-        let image = { archive::unpack(&mut Counted::new(source, progress), &members)? };
-        let rootfs = content.join("rootfs.erofs");
-        rootfs::write_rootfs(&image.layers, &members, &rootfs, |_| {})?;
+        let unpacked = archive::unpack(&mut Counted::new(source, progress), &members)?;
+        let rootfs = image::rootfs(&content);
+        rootfs::write_rootfs(&unpacked.layers, &members, &rootfs, |_| {})?;
         let record = Content {
-            env: image.env,
-            labels: image.labels,
+            env: unpacked.env,
+            labels: unpacked.labels,
             created: Stamp::now(),
             size: ByteSize::from_bytes(fs::metadata(&rootfs)?.len()),
             layers: Vec::new(),
         };
-        write_record(&content.join("image.json"), &record).map_err(from_state)?;
+        write_record(&image::record(&content), &record).map_err(from_state)?;
         // What a crash left without an image.json stands in the way of the rename.
         let place = self.layout().image(digest);
         if place.exists() {

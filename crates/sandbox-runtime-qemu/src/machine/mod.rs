@@ -45,7 +45,6 @@ use tokio::sync::{Notify, mpsc, watch};
 
 pub use config::{Accel, AccelChoice, MachineConfig, StartReport};
 pub use console::tail;
-pub use qemu_command::MOUNTS_SOCKET;
 pub use spawn::leave_session;
 
 use crate::error::from_state;

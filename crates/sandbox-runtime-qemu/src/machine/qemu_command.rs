@@ -8,8 +8,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use super::config::Accel;
 use sandbox_model::Resources;
+
+use super::config::Accel;
+use crate::files::MachineFiles;
 
 #[derive(Debug)]
 pub struct QemuCommand<'a> {
@@ -37,9 +39,6 @@ pub struct QemuCommand<'a> {
 
 /// The name the guest program looks for among its virtio serial ports.
 pub const LINK_NAME: &str = "org.agents-sandbox.link";
-
-/// The socket of the share server of all mounts, in the sandbox's folder.
-pub const MOUNTS_SOCKET: &str = "mounts.sock";
 
 /// What the guest mounts. `microvm` has eight places for devices: the serial ports, three disks, the checkout,
 /// everything beside it, the network card and the balloon.
@@ -121,7 +120,7 @@ impl QemuCommand<'_> {
         add("-chardev", "socket,id=share,path=share.sock".into());
         add("-device", "vhost-user-fs-device,chardev=share,tag=workspace,queue-size=1024".into());
         if self.mounts {
-            add("-chardev", format!("socket,id=mounts,path={MOUNTS_SOCKET}").into());
+            add("-chardev", format!("socket,id=mounts,path={}", MachineFiles::MOUNTS_SOCKET).into());
             add(
                 "-device",
                 format!("vhost-user-fs-device,chardev=mounts,tag={MOUNTS_TAG},queue-size=1024").into(),
