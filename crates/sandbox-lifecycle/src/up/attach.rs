@@ -7,7 +7,7 @@ use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_state::{ProjectState, read_record};
 
-use super::{Outcome, Up, guest, live_ports, live_secrets, plan, proxy};
+use super::{Outcome, Up, guest, live_ports, live_resources, live_secrets, plan, proxy};
 use crate::{Change, Context, Lease, Result, Stage, UpRequest, keeper, sandbox_name};
 
 /// Kind of the fingerprint that says what the sandbox's image was built from.
@@ -37,6 +37,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
     live_ports::settle(context, &mut info, &wanted)?;
     live_secrets::settle(context, request, &mut info, &wanted)?;
+    live_resources::settle(context, &mut info, &wanted)?;
     match plan::plan(Some((&info.status, &info.spec)), &wanted, false) {
         plan::Plan::Use { mut pending, .. } => {
             pending.extend(another_proxy.map(|change| change.setting));

@@ -4,6 +4,7 @@ mod attach;
 mod guest;
 mod home;
 pub(crate) mod live_ports;
+mod live_resources;
 mod live_secrets;
 mod mounts;
 mod others;

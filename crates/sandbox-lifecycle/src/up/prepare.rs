@@ -10,7 +10,7 @@ use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record,
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
 use super::plan::{Plan, plan, withdraws};
 use super::stakes::{Stake, at_stake};
-use super::{Outcome, guest, home, live_ports, live_secrets, mounts, ports, proxy, spec};
+use super::{Outcome, guest, home, live_ports, live_resources, live_secrets, mounts, ports, proxy, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
@@ -62,6 +62,7 @@ pub fn prepare(
     let today = std::mem::replace(&mut wanted.name, name.clone());
     let mut existing = live_ports::inspect(context, &name, &wanted)?;
     live_secrets::settle_there(context, request, existing.as_mut(), &wanted)?;
+    live_resources::settle_there(context, existing.as_mut(), &wanted)?;
     let mut asleep = false;
     let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));

@@ -10,6 +10,7 @@ pub const CASES: &[Case] = &[
     ("nobody_is_cut_off_by_another_image", another_image_while_used),
     ("a_rebuild_is_done_once", rebuild),
     ("changed_settings_apply_at_the_next_start", settings),
+    ("more_cpus_and_memory_count_at_once", resources),
     ("another_network_restarts_a_sandbox_that_nobody_uses", network),
     ("another_network_waits_for_others_unless_they_are_to_be_cut_off", network_while_used),
     ("the_user_may_quit_and_nothing_has_changed", quit),
@@ -68,6 +69,21 @@ fn settings() {
     let third = up(&lab.context(), &request).unwrap();
     let info = lab.runtime.inspect(&third.name).unwrap().unwrap();
     assert_eq!(info.spec.resources.memory, ByteSize::gib(1));
+}
+
+fn resources() {
+    let lab = Lab::new();
+    let first = lab.up();
+    let mut request = lab.request();
+    request.settings.resources.cpus += 1;
+    request.settings.resources.memory = ByteSize::gib(64);
+    let second = up(&lab.context(), &request).unwrap();
+    assert_eq!((second.started, &second.boot_id), (false, &first.boot_id));
+    let said = lab.said.all();
+    assert!(said.contains("from now on, without a restart: ") && said.contains("64G of memory"), "{said}");
+    assert!(!said.contains("next starts"), "{said}");
+    let info = lab.runtime.inspect(&second.name).unwrap().unwrap();
+    assert_eq!(info.spec.resources, request.settings.resources);
 }
 
 fn disk_size() {
