@@ -1,9 +1,7 @@
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use sandbox_files::{LastLink, read_text};
 
 use crate::ConfigError;
 
@@ -44,7 +42,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
 
 /// `path` is the one that the user knows; `resolved` is where it leads.
 fn read_at(path: &Path, resolved: &Path) -> Result<Option<String>, ConfigError> {
-    match read_regular(resolved) {
+    match read_whole(resolved) {
         Ok(text) => Ok(Some(text)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -72,16 +70,8 @@ pub(crate) fn read_of(path: &Path, whose: Whose) -> Result<Option<String>, Confi
     read_at(path, &resolved)
 }
 
-fn read_regular(path: &Path) -> io::Result<String> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let mut text = String::new();
-    if file.take(LIMIT + 1).read_to_string(&mut text)? as u64 > LIMIT {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
-    }
+fn read_whole(path: &Path) -> io::Result<String> {
+    let text = read_text(path, LastLink::Followed, LIMIT)?;
     // A mark that some editors put at the beginning is no part of the text.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

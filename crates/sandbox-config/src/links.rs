@@ -1,13 +1,9 @@
 //! Where a path of the host leads, and through which links.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::fs;
-use std::io::{Error, ErrorKind, Result};
-use std::path::{Component, Path, PathBuf};
+use std::io::{ErrorKind, Result};
+use std::path::{Path, PathBuf};
 
-/// As many links as Linux follows.
-const MOST_LINKS: usize = 40;
+use sandbox_files::{Step, Walk};
 
 /// A path, followed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,42 +17,21 @@ pub struct Followed {
 }
 
 /// Follows an absolute path link by link.
-///
-/// What it tells of the links is what it followed itself: asking again would leave time to exchange them.
 pub fn follow(path: &Path) -> Result<Followed> {
-    let mut todo = steps(path);
-    let mut found = Followed { place: PathBuf::from("/"), missing: false, links: Vec::new() };
-    while let Some(step) = todo.pop_front() {
-        if step == ".." {
-            found.place.pop();
-            continue;
-        }
-        let next = found.place.join(&step);
-        match fs::read_link(&next) {
-            Ok(target) => {
-                found.links.push(next);
-                if found.links.len() > MOST_LINKS {
-                    return Err(Error::other("its links lead in circles"));
-                }
-                if target.is_absolute() {
-                    found.place = PathBuf::from("/");
-                }
-                let mut target = steps(&target);
-                target.append(&mut todo);
-                todo = target;
-            }
-            // It is there, and no link.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => found.place = next,
-            Err(error) if is_missing(error.kind()) => {
-                found.missing = true;
-                found.place = next;
-                found.place.extend(todo);
-                return Ok(found);
-            }
+    let mut walk = Walk::new(path);
+    let mut links = Vec::new();
+    let missing = loop {
+        match walk.step() {
+            Ok(Some(Step::Through(link))) => links.push(link),
+            Ok(Some(Step::Into)) => {}
+            Ok(None) => break false,
+            Err(error) if is_missing(error.kind()) => break true,
             Err(error) => return Err(error),
         }
-    }
-    Ok(found)
+    };
+    let (mut place, rest) = walk.into_parts();
+    place.extend(rest);
+    Ok(Followed { place, missing, links })
 }
 
 fn is_missing(kind: ErrorKind) -> bool {
@@ -64,17 +39,9 @@ fn is_missing(kind: ErrorKind) -> bool {
     matches!(kind, NotFound | NotADirectory | NotConnected | StaleNetworkFileHandle)
 }
 
-fn steps(path: &Path) -> VecDeque<OsString> {
-    let steps = path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_os_string()),
-        Component::ParentDir => Some("..".into()),
-        _ => None,
-    });
-    steps.collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -1,10 +1,10 @@
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use fs_err as fs;
+use sandbox_files::{LastLink, read_text};
 use sha2::{Digest, Sha256};
 
-use crate::context::open_plain;
 use crate::{ContextError, ProjectContext, ProjectDockerfile, Result};
 
 /// Far larger than any Dockerfile.
@@ -91,22 +91,10 @@ fn read_dockerfile(dir: &Path) -> Result<Option<String>> {
     if !real.starts_with(dir.parent().unwrap_or(&dir)) {
         return Err(ContextError::Escape { path, target: real }.into());
     }
-    read_regular(&real)
+    // A pipe must not make us wait, nor an endless device fill our memory.
+    read_text(&real, LastLink::Refused, LIMIT)
         .map(Some)
         .map_err(|source| ContextError::Dockerfile { path, problem: source.to_string() }.into())
-}
-
-/// A pipe must not make us wait, nor an endless device fill our memory.
-fn read_regular(path: &Path) -> io::Result<String> {
-    let file = open_plain(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let mut text = String::new();
-    if file.take(LIMIT + 1).read_to_string(&mut text)? as u64 > LIMIT {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::OFlags;
+use sandbox_files::{LastLink, read_text};
 
 use crate::error::CommandError;
 
@@ -164,22 +164,8 @@ fn public_key(value: &str) -> Result<String, String> {
     // A private key stays where it is: its public one lies beside it.
     let beside = PathBuf::from(format!("{}.pub", path.display()));
     let public = path.extension().is_some_and(|extension| extension == "pub");
-    read(if public || !beside.exists() { &path } else { &beside })
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let mut options = fs_err::OpenOptions::new();
-    fs_err::os::unix::fs::OpenOptionsExt::custom_flags(
-        options.read(true),
-        OFlags::NONBLOCK.bits().cast_signed(),
-    );
-    let file = options.open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err("it is not a regular file".into());
-    }
-    let mut text = String::new();
-    file.take(LIMIT).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    Ok(text)
+    let path = if public || !beside.exists() { path } else { beside };
+    read_text(&path, LastLink::Followed, LIMIT).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Kind and data of a public key's line, without its comment.

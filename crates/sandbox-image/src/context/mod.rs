@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 
 pub(crate) use copy::write_context;
-pub(crate) use scan::open_plain;
 
 /// Names at the top of `.agents-sandbox` that never enter an image: our own files, which would cause
 /// needless builds, and secrets, which would leak.

@@ -64,7 +64,7 @@ fn walk(root: &Path, below: &Path, entries: &mut Vec<ContextEntry>) -> Result<()
 }
 
 /// Opens a file that must not have become a link since it was looked at.
-pub(crate) fn open_plain(path: &Path) -> Result<fs::File, std::io::Error> {
+pub(super) fn open_plain(path: &Path) -> Result<fs::File, std::io::Error> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut options = fs::OpenOptions::new();
     options.read(true);

@@ -1,16 +1,13 @@
 //! Where a path of the host leads, without letting whoever works in a sandbox decide it.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, Result};
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-
-/// As many links as Linux follows.
-const LINKS: usize = 40;
+use sandbox_files::Walk;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
@@ -24,36 +21,14 @@ pub enum Place {
 /// Follows the links of `path` one by one, as far as a wall: a folder that a sandbox can write, or could. They are
 /// absolute paths without links; of two of which one is in the other, the outer one counts.
 pub fn resolve(path: &Path, walls: &[PathBuf]) -> Result<Place> {
-    let mut todo = steps(path);
-    let mut at = PathBuf::from("/");
-    let mut links = 0;
+    let mut walk = Walk::new(path);
     // Each begins at the top of the disk, so it comes to the outer one first.
-    let mut wall = walls.iter().find(|wall| at == **wall);
-    while wall.is_none() {
-        let Some(step) = todo.pop_front() else { return Ok(Place::Outside(at)) };
-        if step == ".." {
-            at.pop();
-            continue;
+    while !walls.iter().any(|wall| walk.at() == wall) {
+        if walk.step()?.is_none() {
+            return Ok(Place::Outside(walk.into_parts().0));
         }
-        let next = at.join(&step);
-        match std::fs::read_link(&next) {
-            Ok(target) => {
-                links += 1;
-                if links > LINKS {
-                    return Err(Error::other(format!("{} leads in circles", path.display())));
-                }
-                if target.is_absolute() {
-                    at = PathBuf::from("/");
-                }
-                let mut target = steps(&target);
-                target.append(&mut todo);
-                todo = target;
-            }
-            Err(error) if error.kind() == ErrorKind::InvalidInput => at = next,
-            Err(error) => return Err(error),
-        }
-        wall = walls.iter().find(|wall| at == **wall);
     }
+    let (at, todo) = walk.into_parts();
     let mut inside: Vec<OsString> = Vec::new();
     for step in todo {
         if step != ".." {
@@ -92,15 +67,6 @@ pub const FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
-
-fn steps(path: &Path) -> VecDeque<OsString> {
-    let steps = path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_os_string()),
-        Component::ParentDir => Some("..".into()),
-        _ => None,
-    });
-    steps.collect()
-}
 
 #[cfg(test)]
 mod tests {
