@@ -2,6 +2,7 @@
 //! coding agent in it.
 
 mod agent_version;
+mod agents_with;
 mod app;
 mod approval;
 mod commands;

@@ -74,7 +74,7 @@ impl Meant {
             flags: Flags { yes: app.typed_yes(), ..flags },
         };
         let Loaded { mut settings, warnings, project: layer } = load(&inputs)?;
-        settings.default_provider(sandbox_agents::profile(settings.agent.value).provider);
+        settings.default_provider(sandbox_lifecycle::profile(settings.agent.value)?.provider);
         app.adopt(&settings);
         for warning in warnings {
             app.console.warning(&warning);

@@ -22,3 +22,8 @@ pub enum ServerError {
     #[error("the answer to {path} is not what it should be: {problem}")]
     Malformed { path: String, problem: String },
 }
+
+/// A name that no profile has: a person's slip, or an agent of another version of this program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown agent `{0}`; the agents are {all}", all = crate::names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownAgent(pub String);

@@ -8,6 +8,8 @@ use crate::{AgentCommand, Launch};
 #[derive(Debug)]
 pub struct Profile {
     pub name: AgentName,
+    /// Its place where agents are listed: the lowest is first, and equal ones are in the alphabet's order.
+    pub rank: u8,
     /// The command inside the sandbox.
     pub binary: &'static str,
     pub install: Install,
@@ -182,25 +184,15 @@ impl DaemonProfile {
     }
 }
 
-/// The profile of an agent.
-pub const fn profile(agent: AgentName) -> &'static Profile {
-    match agent {
-        AgentName::Opencode => &crate::opencode::PROFILE,
-        AgentName::Opencode2 => &crate::opencode2::PROFILE,
-        AgentName::Pi => &crate::pi::PROFILE,
-        AgentName::ClaudeCode => &crate::claude_code::PROFILE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{profile, profiles};
 
     #[test]
-    fn every_agent_has_its_own_profile() {
-        for agent in AgentName::ALL {
-            let profile = profile(agent);
-            assert_eq!(profile.name, agent);
+    fn every_profile_is_of_one_piece() {
+        for profile in profiles() {
+            let agent = profile.name;
             let recipe = profile.recipe(Some("1.2.3".into()));
             assert!(recipe.install.contains(recipe.version_arg), "{agent}");
             assert_eq!(recipe.version.as_deref(), Some("1.2.3"));
@@ -210,8 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_secret_by_its_name_is_left_out() {
-        for agent in AgentName::ALL {
-            let own = &profile(agent).own;
+        for Profile { name: agent, own, .. } in profiles() {
             for path in own.credentials.iter().copied().chain([
                 "skills/deploy/.env",
                 "skills/deploy/server.key",
@@ -228,15 +219,14 @@ mod tests {
 
     #[test]
     fn snippets_are_told_by_place_prefix_and_extension() {
-        let config = &profile(AgentName::Opencode).config;
+        let config = &profile(AgentName::OPENCODE).unwrap().config;
         for name in ["opencode.json", "opencode-mcp.jsonc", "opencode.local.json5"] {
             assert!(config.is_snippet(name), "{name}");
         }
         for name in ["permission.json5", "opencode.yaml", "opencode.json.bak", "AGENTS.md", "tui.json"] {
             assert!(!config.is_snippet(name), "{name}");
         }
-        for agent in AgentName::ALL {
-            let config = &profile(agent).config;
+        for Profile { name: agent, config, .. } in profiles() {
             let prefix = config.snippet_prefix;
             assert!(config.is_snippet(&format!("{prefix}.json")), "{agent}");
             for below in ["d/x.json", ".d/x.json", "-tools/data.jsonc", "/x.json5"] {

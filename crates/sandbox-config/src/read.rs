@@ -127,7 +127,8 @@ pub fn word<T: Word>(node: &Node, _: &Folders) -> Result<T, Refusal> {
 
 pub fn agent(node: &Node, _: &Folders) -> Result<AgentName, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "the name of an agent"))?;
-    text.trim().parse().map_err(|_| not_one_of(node, text, AgentName::ALL.into_iter().map(AgentName::as_str)))
+    let found = sandbox_agents::named(text.trim()).map(|profile| profile.name);
+    found.map_err(|_| not_one_of(node, text, sandbox_agents::names()))
 }
 
 pub fn profile(node: &Node, _: &Folders) -> Result<NetworkProfile, Refusal> {

@@ -110,7 +110,7 @@ pub(crate) const DIND: &str = "dind";
 
 settings! {
     /// The agent that works in the sandbox.
-    agent: AgentName = AgentName::Opencode; "agent", read::agent, true, Some("--agent");
+    agent: AgentName = AgentName::OPENCODE; "agent", read::agent, true, Some("--agent");
     /// Answer yes to every question.
     yes: bool = false; "yes", read::boolean, true, Some("--yes");
     /// Print no results, only what went wrong.

@@ -20,7 +20,8 @@ pub fn agent_activity(
     sandbox: &SandboxName,
     files: SandboxFiles,
 ) -> Box<dyn Activity> {
-    let daemon = Target::from_name(sandbox).and_then(|target| profile(target.agent).daemon.as_ref());
+    let target = Target::from_name(sandbox);
+    let daemon = target.and_then(|target| profile(target.agent).ok()?.daemon.as_ref());
     match daemon {
         Some(daemon) if daemon.session_status && runtime.capabilities().dial => {
             Box::new(RecordedServer { runtime, sandbox: sandbox.clone(), files, daemon })

@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use sandbox_agents::{Launch, profile};
+use sandbox_agents::Launch;
 use sandbox_model::{ExecSpec, ExecUser, TermSize};
 
 use crate::{Daemon, Up, kept};
@@ -10,7 +10,7 @@ use crate::{Daemon, Up, kept};
 /// `daemon` is what [`crate::ensure_daemon`] returned; `tty` is the size of the user's terminal, `None`
 /// where there is none. On a terminal, it outlives that, as the shell below does.
 pub fn agent_command(up: &Up, daemon: Option<&Daemon>, args: &[OsString], tty: Option<TermSize>) -> ExecSpec {
-    let profile = profile(up.agent);
+    let profile = up.profile;
     let password = daemon.map_or("", |daemon| &daemon.password);
     let command = profile.command(&Launch { guest_dir: &up.guest_dir, password, args });
     let words = if tty.is_some() { on_terminal(command.argv) } else { login(command.argv) };

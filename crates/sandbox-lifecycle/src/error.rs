@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use sandbox_agents::UnknownAgent;
 use sandbox_image::ImageError;
 use sandbox_model::{AgentName, ImageRef, SandboxName, Status};
 use sandbox_runtime::RuntimeError;
@@ -19,6 +20,8 @@ pub enum LifecycleError {
     State(#[from] StateError),
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    #[error(transparent)]
+    UnknownAgent(#[from] UnknownAgent),
     #[error("the runner image could not be made ready")]
     Image(#[from] ImageError),
     #[error("the checkout {0} is gone")]

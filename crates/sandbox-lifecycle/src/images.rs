@@ -94,7 +94,7 @@ impl EngineImages {
 
 impl Images for EngineImages {
     fn content_id(&self, context: &Context<'_>, request: &BuildRequest) -> Result<String> {
-        let recipe = recipe(request);
+        let recipe = recipe(request)?;
         let client = self.client(request);
         Ok(sandbox_image::render(&Self::render(&client, context, request, &recipe))?.dockerfile_id)
     }
@@ -102,7 +102,7 @@ impl Images for EngineImages {
     fn ensure(&self, context: &Context<'_>, request: &BuildRequest) -> Result<EngineImage> {
         let engine = self.engine(context, request.image.engine, Some(request))?;
         context.reporter.verbose(&format!("the image engine is {}", engine.name()));
-        let (recipe, client) = (recipe(request), self.client(request));
+        let (recipe, client) = (recipe(request)?, self.client(request));
         let input = EnsureInput {
             layout: &context.layout,
             checkout: &request.project.checkout,
@@ -140,13 +140,14 @@ impl Images for EngineImages {
 
 /// The Dockerfile that an image would be built from. Contacts no engine.
 pub fn dockerfile(context: &Context<'_>, images: &EngineImages, request: &BuildRequest) -> Result<String> {
-    let recipe = recipe(request);
+    let recipe = recipe(request)?;
     let client = images.client(request);
     Ok(sandbox_image::render(&EngineImages::render(&client, context, request, &recipe))?.dockerfile)
 }
 
-fn recipe(request: &BuildRequest) -> AgentRecipe {
-    profile(request.agent).recipe(request.agent_version.as_ref().map(|wanted| wanted.version.clone()))
+fn recipe(request: &BuildRequest) -> Result<AgentRecipe> {
+    let version = request.agent_version.as_ref().map(|wanted| wanted.version.clone());
+    Ok(profile(request.agent)?.recipe(version))
 }
 
 /// What a build says, as steps.

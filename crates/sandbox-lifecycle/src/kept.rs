@@ -18,7 +18,7 @@ pub(crate) fn shell(root: bool) -> Keep {
 /// An agent is as good as another in the same folder, without words of its own, of the same server.
 pub(crate) fn agent(up: &Up, password: &str, args: &[OsString]) -> Keep {
     let words = args.iter().map(|word| word.to_string_lossy());
-    let title = std::iter::once(up.agent.as_str().into()).chain(words).collect::<Vec<_>>().join(" ");
+    let title = std::iter::once(up.profile.name.as_str().into()).chain(words).collect::<Vec<_>>().join(" ");
     let own = if args.is_empty() { "" } else { "words" };
     Keep { kind: AGENT.into(), key: format!("{own}\n{}\n{password}", up.guest_dir), title }
 }

@@ -83,7 +83,7 @@ pub use request::{
     UpRequest,
 };
 pub use sandbox_agents::{
-    Events, Notice, Occasion, Profile as AgentProfile, SessionWatch, Worktree, profile,
+    Events, Notice, Occasion, Profile as AgentProfile, SessionWatch, UnknownAgent, Worktree, profile,
 };
 pub use sandbox_keeper::{Lease, SshAgentOffer};
 pub use serve::{Served, serve};

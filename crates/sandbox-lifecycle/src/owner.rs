@@ -39,10 +39,10 @@ mod tests {
     fn volumes_name_their_sandbox() {
         let target = |agent| Target { checkout: "my-claude-4chyvv5c1qh507".parse().unwrap(), agent };
         for (name, agent) in [
-            ("my-claude-4chyvv5c1qh507-opencode-20261129T165754", AgentName::Opencode),
-            ("my-claude-4chyvv5c1qh507-opencode2-20261129T165754", AgentName::Opencode2),
-            ("my-claude-4chyvv5c1qh507-claude-code-20261129T165754-12", AgentName::ClaudeCode),
-            ("agents-sandbox-home-my-claude-4chyvv5c1qh507-pi-20261129T165754", AgentName::Pi),
+            ("my-claude-4chyvv5c1qh507-opencode-20261129T165754", AgentName::OPENCODE),
+            ("my-claude-4chyvv5c1qh507-opencode2-20261129T165754", AgentName::literal("opencode2")),
+            ("my-claude-4chyvv5c1qh507-claude-code-20261129T165754-12", AgentName::literal("claude-code")),
+            ("agents-sandbox-home-my-claude-4chyvv5c1qh507-pi-20261129T165754", AgentName::literal("pi")),
         ] {
             assert_eq!(of_volume(&name.parse().unwrap()), Some((target(agent), 1_795_971_474)), "{name}");
         }
@@ -56,8 +56,8 @@ mod tests {
     fn images_name_their_checkout() {
         let of = |text: &str| of_image(&text.parse().unwrap());
         let checkout: CheckoutSlug = "p-4chyvv5c1qh507".parse().unwrap();
-        let runner = ImageRef::runner(&checkout, AgentName::ClaudeCode);
-        assert_eq!(of_image(&runner), Some((checkout.clone(), Some(AgentName::ClaudeCode))));
+        let runner = ImageRef::runner(&checkout, AgentName::literal("claude-code"));
+        assert_eq!(of_image(&runner), Some((checkout.clone(), Some(AgentName::literal("claude-code")))));
         for other in ["p-4chyvv5c1qh507:abcdef", "p-4chyvv5c1qh507@sha256:00", "p-4chyvv5c1qh507"] {
             assert_eq!(
                 of(&format!("agents-sandbox/runner-{other}")),

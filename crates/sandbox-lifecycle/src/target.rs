@@ -1,5 +1,7 @@
-use crate::legacy::without_prefix;
+use sandbox_agents::{Profile, profiles};
 use sandbox_model::{AgentName, CheckoutSlug, SandboxName, SandboxSpec, labels};
+
+use crate::legacy::without_prefix;
 
 /// Which sandbox: one checkout and one agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +15,7 @@ impl Target {
         SandboxName::new(&self.checkout, self.agent)
     }
 
-    /// Taken from a sandbox's labels; `None` for one that is not ours.
+    /// Taken from a sandbox's labels; `None` for one that is not ours. This program need not know the agent.
     pub fn of(spec: &SandboxSpec) -> Option<Self> {
         let label = |key: &str| spec.labels.get(key).map(String::as_str);
         let checkout = label(labels::CHECKOUT)?.parse().ok()?;
@@ -22,15 +24,16 @@ impl Target {
     }
 
     /// Taken from a name alone, where there is no record to ask: `<checkout-slug>-<agent>`, which earlier
-    /// versions put a prefix in front of.
+    /// versions put a prefix in front of. Only an agent that has a profile: where another one's name would begin,
+    /// nothing tells.
     pub fn from_name(name: &SandboxName) -> Option<Self> {
-        AgentName::ALL.into_iter().find_map(|agent| {
+        profiles().iter().find_map(|Profile { name: agent, .. }| {
             let checkout = without_prefix(name.as_str())
                 .strip_suffix(agent.as_str())?
                 .strip_suffix('-')?
                 .parse()
                 .ok()?;
-            Some(Self { checkout, agent })
+            Some(Self { checkout, agent: *agent })
         })
     }
 }
@@ -42,8 +45,8 @@ mod tests {
     #[test]
     fn a_name_gives_its_parts_back() {
         let checkout: CheckoutSlug = "my-claude-4chyvv5c1qh507".parse().unwrap();
-        for agent in AgentName::ALL {
-            let target = Target { checkout: checkout.clone(), agent };
+        for Profile { name: agent, .. } in profiles() {
+            let target = Target { checkout: checkout.clone(), agent: *agent };
             let old = format!("agents-sandbox-vm-{}", target.name()).parse().unwrap();
             assert_eq!(Target::from_name(&old), Some(target.clone()));
             assert_eq!(Target::from_name(&target.name()), Some(target));

@@ -21,7 +21,7 @@ mod ssh_agent;
 mod status;
 
 pub use activity::{Activity, ActivityError, NoSessions, Session, SessionKind};
-pub use agent::{AgentName, UnknownAgent};
+pub use agent::AgentName;
 pub use destination::{DESTINATION_FORMS, Destination, HOST_NAMES, InvalidDestination, Target};
 pub use digest::{Digest, InvalidDigest};
 pub use duration::{InvalidDuration, format_duration, parse_duration};

@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(layout.msb(), Path::new("/home/u/.local/share/agents-sandbox/msb"));
         let checkout = CheckoutSlug::new("myproject", Path::new("/home/u/myproject/.git"));
         assert_eq!(
-            layout.sandbox_state(&checkout, AgentName::Opencode).state(),
+            layout.sandbox_state(&checkout, AgentName::OPENCODE).state(),
             Path::new("/home/u/.local/state/agents-sandbox/myproject-4chyvv5c1qh507/opencode/state.yaml")
         );
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
             Path::new("/home/u/.local/state/agents-sandbox/myproject-4chyvv5c1qh507/approvals.json")
         );
         assert_eq!(
-            layout.boot_lock(&checkout, AgentName::ClaudeCode),
+            layout.boot_lock(&checkout, AgentName::literal("claude-code")),
             Path::new("/home/u/.local/state/agents-sandbox/locks/myproject-4chyvv5c1qh507/claude-code.lock")
         );
     }

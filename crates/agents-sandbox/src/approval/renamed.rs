@@ -1,7 +1,8 @@
 //! A folder whose identity changed: what it had under the former name is said once, for it stays there.
 
+use sandbox_agents::{Profile, profiles};
 use sandbox_lifecycle::{Project, Target};
-use sandbox_model::{AgentName, CheckoutSlug};
+use sandbox_model::CheckoutSlug;
 use sandbox_state::{Layout, ProjectState, read_record};
 
 use crate::app::App;
@@ -9,12 +10,12 @@ use crate::app::App;
 /// Nothing is said where there was nothing.
 pub fn tell(app: &App, layout: &Layout, project: &Project, before: &CheckoutSlug) {
     let mut homes = Vec::new();
-    for agent in AgentName::ALL {
-        let state = layout.sandbox_state(before, agent).state();
+    for Profile { name: agent, .. } in profiles() {
+        let state = layout.sandbox_state(before, *agent).state();
         // A former record that cannot be read is no reason not to begin; whoever looks at that sandbox is told.
         let record = read_record::<ProjectState>(&state).ok().flatten();
         if let Some(home) = record.and_then(|state| state.home_volume) {
-            homes.push((agent, home));
+            homes.push((*agent, home));
         }
     }
     if homes.is_empty() {

@@ -57,8 +57,9 @@ pub struct GlobalArgs {
     pub log_level: Option<LogLevel>,
 }
 
-fn agent_parser() -> impl TypedValueParser<Value = AgentName> {
-    PossibleValuesParser::new(AgentName::ALL.map(AgentName::as_str)).try_map(|name| name.parse::<AgentName>())
+pub fn agent_parser() -> impl TypedValueParser<Value = AgentName> {
+    PossibleValuesParser::new(sandbox_agents::names())
+        .try_map(|name| sandbox_agents::named(&name).map(|profile| profile.name))
 }
 
 pub fn port_parser() -> impl TypedValueParser<Value = PortForward> {

@@ -1,13 +1,12 @@
 //! `config agent`: what of an agent's configuration goes into its sandbox, and why.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sandbox_lifecycle::{Assembly, Fate, Item, Layer, assemble};
 use sandbox_model::AgentName;
 use serde_json::{Value, json};
 
 use super::CommandResult;
-use super::args::AgentArg;
+use super::args::{AgentArg, agent_parser};
 use super::list::Format;
 use crate::app::App;
 use crate::approval;
@@ -28,8 +27,7 @@ Examples:
   agents-sandbox config agent pi --format json")]
 pub struct ConfigAgentArgs {
     /// The agent [default: opencode, or what the settings say]
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(AgentName::ALL.map(AgentName::as_str))
-        .try_map(|name| name.parse::<AgentName>()))]
+    #[arg(value_name = "NAME", value_parser = agent_parser())]
     pub name: Option<AgentName>,
 
     #[command(flatten)]

@@ -13,6 +13,7 @@ use super::args::PrepareArgs;
 use super::attend::What;
 use super::{CommandResult, attend, network, prepare, serve};
 use crate::agent_version;
+use crate::agents_with::agents_with;
 use crate::app::App;
 use crate::approval;
 use crate::error::CommandError;
@@ -83,7 +84,7 @@ pub struct RunArgs {
 pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let notify = args.notify.and_then(|mode| mode.to_possible_value()).map(|mode| mode.get_name().into());
     let meant = Meant::resolve(app, Flags { notify, ..args.prepare.flags() })?;
-    let profile = profile(meant.settings.agent.value);
+    let profile = profile(meant.settings.agent.value)?;
     refuse_without_server(args, profile)?;
     let wishes = notify::Wishes::of(&meant.settings, profile, |remark| app.console.warning(remark))?;
     let reviewed = approval::review(app, &meant, args.prepare.purpose())?;
@@ -188,7 +189,7 @@ fn refuse_without_server(args: &RunArgs, profile: &AgentProfile) -> Result<(), C
             "{flag} needs an agent with a server, and {} has none",
             profile.name
         ))
-        .hint("opencode and opencode2 have one: `--agent opencode`")),
+        .hint(format!("{} has one", agents_with(|_| true)))),
         None => Ok(()),
     }
 }

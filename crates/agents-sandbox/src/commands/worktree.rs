@@ -76,7 +76,7 @@ fn with_server(
     let meant = Meant::resolve(app, args.flags())?;
     let reviewed = approval::review(app, &meant, Purpose::Use)?;
     let mut request = meant.up_request(app, &args, "worktree", reviewed)?;
-    if sandbox_lifecycle::profile(request.agent).daemon.is_none() {
+    if sandbox_lifecycle::profile(request.agent)?.daemon.is_none() {
         return Err(LifecycleError::NoServer { agent: request.agent }.into());
     }
     let context = app.context_for(&meant.settings)?;

@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sandbox_agents::{Profile, profiles};
 use sandbox_config::{EnvFiles, SECRET_FILES, SecretDefinition, Settings, Value, env_files};
-use sandbox_lifecycle::profile;
-use sandbox_model::AgentName;
 use sandbox_state::Layout;
 
 use super::Finding;
@@ -28,17 +27,18 @@ pub fn check(layout: &Layout, settings: &Settings, project: Option<&Path>) -> Ve
         secrets: secrets::files(layout, project).unwrap_or_default().secrets,
     };
     let own = settings.agent.value;
-    let mut findings = vec![one(layout, settings, own, &set)];
-    for agent in AgentName::ALL.into_iter().filter(|agent| *agent != own) {
+    let mut agents = profiles().to_vec();
+    agents.sort_by_key(|agent| agent.name != own);
+    let finding = |agent: &Profile| {
         let finding = one(layout, settings, agent, &set);
         // Hints are for the agent that is used.
-        findings.push(Finding { hint: None, ..finding });
-    }
-    findings
+        if agent.name == own { finding } else { Finding { hint: None, ..finding } }
+    };
+    agents.into_iter().map(finding).collect()
 }
 
-fn one(layout: &Layout, settings: &Settings, agent: AgentName, set: &Set) -> Finding {
-    let own = &profile(agent).own;
+fn one(layout: &Layout, settings: &Settings, profile: &Profile, set: &Set) -> Finding {
+    let Profile { name: agent, own, .. } = profile;
     let mapped = own.credentials.iter().find(|file| settings.home.contains_key(**file));
     if let Some(file) = mapped {
         return Finding::good(CHECK, format!("{agent}: ~/{file} is copied, as `home` says"));

@@ -10,12 +10,13 @@ use sandbox_checkout::CheckoutError;
 use sandbox_config::ConfigError;
 use sandbox_image::ImageError;
 use sandbox_lifecycle::volumes::VolumeError;
-use sandbox_lifecycle::{Held, LifecycleError};
+use sandbox_lifecycle::{Held, LifecycleError, UnknownAgent};
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
 
 use super::CommandError;
+use crate::agents_with::agents_with;
 use crate::exit::Exit;
 
 const DOCTOR: &str = "`agents-sandbox doctor` finds out what is missing on this computer";
@@ -42,6 +43,9 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::State(inner) => inner.into(),
             LifecycleError::Io(inner) => inner.into(),
             LifecycleError::Image(inner) => inner.into(),
+            LifecycleError::UnknownAgent(_) => new.hint(
+                "a newer version of this program may have made it; `agents-sandbox upgrade` gets the newest",
+            ),
             LifecycleError::CheckoutGone(_) => new
                 .hint("`agents-sandbox sandbox remove NAME` removes the sandbox of a checkout that is gone"),
             LifecycleError::NotUsable { status, .. } => match status {
@@ -102,7 +106,7 @@ impl From<LifecycleError> for CommandError {
                 new.hint("`agents-sandbox stop` and another run start it afresh")
             }
             LifecycleError::NoServer { .. } => {
-                new.hint("opencode and opencode2 have one: `agents-sandbox run --agent opencode`")
+                new.hint(format!("`agents-sandbox run` with {} has one", agents_with(|_| true)))
             }
         }
     }
@@ -119,6 +123,12 @@ fn keeps(held: &Held) -> String {
             "`git merge {branch}` takes the commits over into what is checked out here; `git push REMOTE {branch}` keeps them as well"
         ),
         None => format!("`git branch NAME {}` gives the commits a branch that stays", held.head),
+    }
+}
+
+impl From<UnknownAgent> for CommandError {
+    fn from(error: UnknownAgent) -> Self {
+        LifecycleError::from(error).into()
     }
 }
 

@@ -17,6 +17,7 @@ use sandbox_lifecycle::{AgentProfile, Context, Daemon, Notice, Occasion, Session
 use sandbox_runtime::Runtime;
 use sandbox_state::SandboxFiles;
 
+use crate::agents_with::agents_with;
 use crate::error::CommandError;
 use claims::Claims;
 
@@ -49,7 +50,8 @@ impl Wishes {
                 format!("{} does not tell what its sessions do, so there are no notifications", profile.name);
             let asked = |origin: &Origin| matches!(origin, Origin::Flag { .. } | Origin::Env { .. });
             if asked(&settings.notify_desktop.origin) || asked(&settings.notify_audio.origin) {
-                return Err(CommandError::new(text).hint("opencode does: `--agent opencode`"));
+                return Err(CommandError::new(text)
+                    .hint(format!("{} does", agents_with(|server| server.session_status))));
             }
             remark(&text);
             return Ok(None);

@@ -20,6 +20,7 @@ mod lifecycle;
 mod mounts;
 mod network;
 mod network_log;
+mod newer;
 mod notify;
 mod odd_folders;
 mod older;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_agents::profiles;
 use sandbox_lifecycle::volumes::{GUEST_OLD_HOME, Replacement, edit, migrate};
 use sandbox_lifecycle::{
     BuildRequest, Context, EngineImage, Identity, ImageSettings, Images, LifecycleError, Project,
-    ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, profile, remove,
-    stop, up,
+    ProvisionSettings, SandboxSettings, Silent, Target, Up, UpRequest, exec_command, kill, remove, stop, up,
 };
 use sandbox_model::{
     AgentName, ByteSize, CheckoutSlug, Digest, NetworkPolicy, Resources, SandboxName, VolumeName,
@@ -120,7 +120,7 @@ impl House {
                 subdir: PathBuf::new(),
                 root,
             },
-            agent: AgentName::Pi,
+            agent: AgentName::literal("pi"),
             settings: SandboxSettings {
                 resources: Resources { cpus: 1, memory: ByteSize::mib(512) },
                 disk_size: Some(ByteSize::gib(1)),
@@ -212,8 +212,8 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Outcome {
 
 /// Where the agents keep what a login inside the sandbox leaves.
 fn logins() -> Vec<&'static str> {
-    let files = AgentName::ALL.map(|agent| profile(agent).own.credentials);
-    let files: BTreeSet<&str> = files.into_iter().flatten().copied().collect();
+    let files = profiles().iter().map(|agent| agent.own.credentials);
+    let files: BTreeSet<&str> = files.flatten().copied().collect();
     files.into_iter().collect()
 }
 

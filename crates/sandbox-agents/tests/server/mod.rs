@@ -42,7 +42,7 @@ impl OpencodeServer {
 
         let mut provider = Command::new("python3");
         provider.arg(repository.join("fake_provider.py")).arg(provider_port.to_string());
-        let opencode = profile(AgentName::Opencode);
+        let opencode = profile(AgentName::OPENCODE).unwrap();
         let port = free_port();
         let daemon = opencode.daemon.as_ref().unwrap();
         let argv = daemon.argv(binary().to_str().unwrap());
@@ -81,7 +81,7 @@ impl OpencodeServer {
     }
 
     pub fn client_with(&self, password: &str, timeout: Duration) -> Server<'static> {
-        let daemon = profile(AgentName::Opencode).daemon.as_ref().unwrap();
+        let daemon = profile(AgentName::OPENCODE).unwrap().daemon.as_ref().unwrap();
         let port = self.port;
         Server::new(daemon, Box::new(move || connect(port)), password, timeout)
     }

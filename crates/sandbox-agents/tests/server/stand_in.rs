@@ -23,7 +23,7 @@ impl StandIn {
         fs::create_dir(&project).unwrap();
         run(Command::new("git").args(["init", "--quiet"]).current_dir(&project));
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-agent/opencode2");
-        let daemon = profile(AgentName::Opencode2).daemon.as_ref().unwrap();
+        let daemon = profile(AgentName::literal("opencode2")).unwrap().daemon.as_ref().unwrap();
         let child = Command::new(program)
             .args(daemon.args)
             .env(daemon.password_env, PASSWORD)
@@ -46,7 +46,7 @@ impl StandIn {
 
     pub fn client(&self) -> Server<'static> {
         let port = fs::read_to_string(self.port_file()).unwrap().parse().unwrap();
-        let daemon = profile(AgentName::Opencode2).daemon.as_ref().unwrap();
+        let daemon = profile(AgentName::literal("opencode2")).unwrap().daemon.as_ref().unwrap();
         Server::new(daemon, Box::new(move || connect(port)), PASSWORD, Duration::from_secs(20))
     }
 }

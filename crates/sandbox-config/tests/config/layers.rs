@@ -13,7 +13,7 @@ fn without_any_layer_the_built_in_settings_hold() {
     assert!(loaded.warnings.is_empty() && loaded.project.is_none());
     let settings = loaded.settings;
     assert_eq!(settings.memory.value, ByteSize::gib(4));
-    assert_eq!(settings.agent.value, AgentName::Opencode);
+    assert_eq!(settings.agent.value, AgentName::OPENCODE);
     assert_eq!(settings.network_policy().profile, NetworkProfile::None);
     assert_eq!((settings.resources(6).cpus, settings.resources(0).cpus), (6, 1));
     assert_eq!(settings.auto_stop_timeout.value, Duration::from_secs(10));
@@ -47,7 +47,10 @@ fn each_layer_wins_over_the_ones_below() {
         (Some(ByteSize::mib(7)), &in_file(&project, 4))
     );
     assert_eq!((settings.cpus.value, &settings.cpus.origin), (6, &in_file(&repo, 5)));
-    assert_eq!((settings.agent.value, &settings.agent.origin), (AgentName::Pi, &in_file(&user, 6)));
+    assert_eq!(
+        (settings.agent.value, &settings.agent.origin),
+        (AgentName::literal("pi"), &in_file(&user, 6))
+    );
     assert_eq!(settings.yes.origin, Origin::Default);
 }
 

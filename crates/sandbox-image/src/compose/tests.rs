@@ -5,7 +5,7 @@ use crate::HostCa;
 
 fn recipe() -> AgentRecipe {
     AgentRecipe {
-        agent: AgentName::Opencode,
+        agent: AgentName::OPENCODE,
         version_arg: "OPENCODE_VERSION",
         version: Some("1.2.3".into()),
         install: "echo install".into(),

@@ -173,7 +173,7 @@ impl Drop for Workshop {
 /// An agent that is there in no time.
 fn stub_recipe() -> AgentRecipe {
     AgentRecipe {
-        agent: AgentName::Opencode,
+        agent: AgentName::OPENCODE,
         version_arg: "OPENCODE_VERSION",
         version: Some("9.9.9".into()),
         install: "printf '#!/bin/sh\\necho %s\\n' \"$OPENCODE_VERSION\" > /opt/agents-sandbox/bin/opencode\n\

@@ -5,7 +5,7 @@ mod process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health, profile};
+use sandbox_agents::{DAEMON_PORT, DaemonProfile, Server, ServerError, health};
 use sandbox_state::{DaemonRecord, SandboxFiles, read_record, write_record};
 
 use crate::kept;
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Daemon {
 ///
 /// Blocks up to five minutes, as long as the server's process lives.
 pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<Option<Daemon>> {
-    let Some(daemon) = &profile(request.agent).daemon else { return Ok(None) };
+    let Some(daemon) = &up.profile.daemon else { return Ok(None) };
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let waiter = Waiter { context, up, profile: daemon };
@@ -94,7 +94,7 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
 /// a client is back on the screen at once; a server that has much to catch up on, after a sleep, answers it later.
 /// `None` where there is no such client: then [`ensure_daemon`].
 pub fn daemon_of_kept_client(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<Option<Daemon>> {
-    let Some(daemon) = &profile(request.agent).daemon else { return Ok(None) };
+    let Some(daemon) = &up.profile.daemon else { return Ok(None) };
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
     let Some(mut record) = read_record::<DaemonRecord>(&files.daemon())? else { return Ok(None) };
@@ -111,7 +111,7 @@ pub fn daemon_of_kept_client(context: &Context<'_>, request: &UpRequest, up: &Up
 /// Has the server make ready what the first session in `up.guest_dir` needs, while the client starts.
 /// Nobody waits for it, and what fails is done when it is needed.
 pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
-    let Some(profile) = &profile(up.agent).daemon else { return };
+    let Some(profile) = &up.profile.daemon else { return };
     let runtime = Arc::clone(&context.runtime);
     let (name, directory, daemon) = (up.name.clone(), up.guest_dir.clone(), daemon.clone());
     std::thread::spawn(move || {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use sandbox_agents::{DaemonProfile, profile};
+use sandbox_agents::DaemonProfile;
 use sandbox_model::ExecSpec;
 use sandbox_runtime::Collected;
 
@@ -45,7 +45,7 @@ impl<'a> Process<'a> {
 
     /// Starts it, detached.
     pub fn start(&self, password: &str) -> Result<()> {
-        let profile = profile(self.up.agent);
+        let profile = self.up.profile;
         let mut words: Vec<OsString> = vec![self.daemon.log.into()];
         words.extend(self.daemon.argv(profile.binary));
         let mut spec = ExecSpec::new(script(START, words));
@@ -83,7 +83,7 @@ impl<'a> Process<'a> {
     }
 
     fn run(&self, text: &str) -> Result<Collected> {
-        let binary = profile(self.up.agent).binary;
+        let binary = self.up.profile.binary;
         let spec = ExecSpec::new(["sh", "-c", text, "agents-sandbox", self.daemon.log, binary]);
         Ok(self.context.runtime.exec(&self.up.name, &spec)?.collect()?)
     }

@@ -112,7 +112,7 @@ pub fn assemble(
     settings: &ProvisionSettings,
 ) -> Result<Assembly> {
     let walls = walls(layout, project, mounts)?;
-    let profile = profile(agent);
+    let profile = profile(agent)?;
     let mut assembly = Assembly::default();
     assembly.take_own_files(&profile.own, &walls, settings);
     let mut folders = vec![(Layer::User, layout.config.clone())];

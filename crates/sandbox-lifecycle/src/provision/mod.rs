@@ -15,7 +15,6 @@ mod restart;
 mod transfer;
 mod walls;
 
-use sandbox_agents::profile;
 use sandbox_state::{ProjectState, ProvisionRecord, read_record, write_record};
 
 use crate::locks::boot_lock;
@@ -72,7 +71,7 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
     if bundle.is_empty() {
         return Ok(Provisioned::Unchanged);
     }
-    let served = bundle.touches(profile(request.agent).config.guest_dir) && files.daemon().exists();
+    let served = bundle.touches(up.profile.config.guest_dir) && files.daemon().exists();
     let restart = served.then(|| may_restart(context, request, up, &files)).transpose()?;
     let step = context.reporter.begin("copying configuration into the sandbox");
     transfer(context.runtime.as_ref(), &up.name, &bundle)

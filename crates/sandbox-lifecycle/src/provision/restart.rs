@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_agents::{Server, activity, profile};
+use sandbox_agents::{Server, activity};
 use sandbox_model::{GUEST_WORKSPACE, SessionKind};
 use sandbox_state::{DaemonRecord, SandboxFiles, read_record};
 
@@ -29,7 +29,7 @@ pub fn may_restart(
     files: &SandboxFiles,
 ) -> Result<Restart> {
     let Some(held) = held(context, up, files) else { return Ok(Restart::Now) };
-    let question = ServerQuestion { sandbox: &up.name, agent: up.agent, held: &held };
+    let question = ServerQuestion { sandbox: &up.name, agent: up.profile.name, held: &held };
     let choice = if request.verb == "run" {
         context.reporter.decisions().server(&question)
     } else {
@@ -53,7 +53,7 @@ fn held(context: &Context<'_>, up: &Up, files: &SandboxFiles) -> Option<String> 
 
 /// What its sessions are at. A server that slept answers as before, whatever boot its record names.
 fn sessions(context: &Context<'_>, up: &Up, files: &SandboxFiles) -> Option<String> {
-    let daemon = profile(up.agent).daemon.as_ref()?;
+    let daemon = up.profile.daemon.as_ref()?;
     let record = read_record::<DaemonRecord>(&files.daemon()).ok().flatten()?;
     let dial = || context.runtime.dial(&up.name, record.port);
     let server = Server::new(daemon, Box::new(dial), &record.password, PATIENCE);

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use sandbox_agents::profile;
 use sandbox_image::EngineSetting;
 use sandbox_model::{ByteSize, Digest, ImageRef, SandboxName, Status, VolumeName, labels};
 use sandbox_runtime::SandboxInfo;
@@ -128,7 +129,8 @@ fn sandbox(context: &Context<'_>, info: SandboxInfo) -> SeenSandbox {
     SeenSandbox {
         ours: spec.labels.keys().any(|key| key.starts_with(labels::PREFIX)),
         task: is_task(&spec),
-        owner: Target::of(&spec),
+        // The home of an agent that this program does not know would not be told apart from any other file.
+        owner: Target::of(&spec).filter(|owner| profile(owner.agent).is_ok()),
         size: context.runtime.disk_usage(&spec.name).unwrap_or_default(),
         status: info.status,
         updated: info.updated,

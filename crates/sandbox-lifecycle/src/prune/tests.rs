@@ -70,7 +70,7 @@ fn names(plan: &Plan) -> Vec<String> {
 
 /// One project with one sandbox, its current volume and one from before, and its image.
 fn one(status: Status, days: i64) -> Snapshot {
-    let target = target(1, AgentName::Opencode);
+    let target = target(1, AgentName::OPENCODE);
     let current = volume_name(&target, 1);
     Snapshot {
         taken: NOW,
@@ -148,11 +148,11 @@ fn a_kept_project_keeps_its_newest_tags_and_what_its_sandboxes_refer_to() {
     let old = |tag: &str| format!("agents-sandbox/runner-{slug}:{tag}").parse::<ImageRef>().unwrap();
     snapshot.images.push(image(old("0123abcd"), 5));
     snapshot.images.push(image(old("still-used"), 6));
-    snapshot.images.push(image(ImageRef::runner(&slug, AgentName::Pi), 7));
+    snapshot.images.push(image(ImageRef::runner(&slug, AgentName::literal("pi")), 7));
     snapshot.sandboxes.push(SeenSandbox {
         image: old("still-used"),
         digest: digest(6),
-        ..sandbox(&target(1, AgentName::ClaudeCode), Status::Stopped, 1, 3, 6)
+        ..sandbox(&target(1, AgentName::literal("claude-code")), Status::Stopped, 1, 3, 6)
     });
     let plan = plan(&snapshot, &rules(Kinds::ALL, 7));
     assert_eq!(names(&plan), ["i agents-sandbox/runner-p1-4chyvv5c1qh507:0123abcd"]);
@@ -164,7 +164,7 @@ fn a_task_that_is_over_goes_at_any_age_and_stands_for_nobody() {
     let task = |status, name: &str| SeenSandbox {
         task: true,
         name: name.parse().unwrap(),
-        ..sandbox(&target(1, AgentName::Opencode), status, 0, 1, 1)
+        ..sandbox(&target(1, AgentName::OPENCODE), status, 0, 1, 1)
     };
     snapshot.sandboxes.push(task(Status::Stopped, "p1-task-1"));
     snapshot.sandboxes.push(task(Status::Running, "p1-task-2"));
@@ -180,7 +180,7 @@ fn a_task_that_is_over_goes_at_any_age_and_stands_for_nobody() {
 #[test]
 fn a_state_file_that_cannot_be_read_protects_its_volumes() {
     let mut snapshot = one(Status::Stopped, 800);
-    snapshot.states.insert(target(1, AgentName::Opencode), StateRecord::Unreadable);
+    snapshot.states.insert(target(1, AgentName::OPENCODE), StateRecord::Unreadable);
     let plan = plan(&snapshot, &rules(Kinds::ALL, 7));
     assert!(plan.volumes.is_empty() && plan.states.is_empty() && plan.sandboxes.len() == 1, "{plan:?}");
 }
@@ -189,18 +189,18 @@ fn a_state_file_that_cannot_be_read_protects_its_volumes() {
 fn a_sandbox_that_cannot_be_read_protects_what_may_be_its_own() {
     let mut snapshot = one(Status::Stopped, 800);
     snapshot.sandboxes.clear();
-    snapshot.broken = vec![target(1, AgentName::Opencode).name().to_string()];
+    snapshot.broken = vec![target(1, AgentName::OPENCODE).name().to_string()];
     assert!(plan(&snapshot, &rules(Kinds::ALL, 7)).is_empty());
     snapshot.broken = vec!["something".into()];
     assert!(plan(&snapshot, &rules(Kinds::ALL, 7)).is_empty());
-    snapshot.broken = vec![target(2, AgentName::Opencode).name().to_string()];
+    snapshot.broken = vec![target(2, AgentName::OPENCODE).name().to_string()];
     assert_eq!(plan(&snapshot, &rules(Kinds::ALL, 7)).images.len(), 1);
 }
 
 #[test]
 fn what_is_about_to_be_started_is_spared() {
     let mut rules = rules(Kinds::ALL, 7);
-    rules.spare = Some(target(1, AgentName::Opencode));
+    rules.spare = Some(target(1, AgentName::OPENCODE));
     assert!(plan(&one(Status::Stopped, 800), &rules).is_empty());
 }
 
@@ -214,8 +214,10 @@ fn unnamed_images_of_the_engine_go_after_a_day() {
     assert!(plan(&snapshot, &rules(Kinds::SANDBOXES, 7)).is_empty());
 }
 
+const AGENTS: [AgentName; 2] = [AgentName::OPENCODE, AgentName::literal("opencode2")];
+
 fn any_target() -> impl Strategy<Value = Target> {
-    (0..3_u8, select(AgentName::ALL[..2].to_vec())).prop_map(|(number, agent)| target(number, agent))
+    (0..3_u8, select(AGENTS.to_vec())).prop_map(|(number, agent)| target(number, agent))
 }
 
 fn any_status() -> impl Strategy<Value = Status> {
@@ -278,7 +280,7 @@ prop_compose! {
             taken: NOW,
             volumes: volumes
                 .into_iter()
-                .map(|(number, agent, volume_number)| volume(&target(number, AgentName::ALL[agent]), volume_number))
+                .map(|(number, agent, volume_number)| volume(&target(number, AGENTS[agent]), volume_number))
                 .collect(),
             states: states.into_iter().map(|(target, state)| (target, record(state))).collect(),
             unnamed: unnamed

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use sandbox_agents::profile;
 use sandbox_keeper::LeaseOutcome;
 use sandbox_model::{SandboxName, SandboxSpec, Status};
 use sandbox_state::{ProjectState, read_record};
@@ -34,7 +35,7 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     }
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let volume = context.layout.volume(&home);
-    let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace) };
+    let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace)? };
     live_ports::settle(context, &mut info, &wanted)?;
     live_secrets::settle(context, request, &mut info, &wanted)?;
     live_resources::settle(context, &mut info, &wanted)?;
@@ -73,7 +74,7 @@ pub fn finish(
     Ok(Outcome::Up(Up {
         emulated: context.runtime.emulated(name)?,
         name: name.clone(),
-        agent: request.agent,
+        profile: profile(request.agent)?,
         lease,
         boot_id,
         guest_boot,

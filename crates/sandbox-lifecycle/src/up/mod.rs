@@ -22,8 +22,9 @@ pub use rehearse::{Extent, Rehearsal, rehearse};
 
 use std::time::{Duration, Instant};
 
+use sandbox_agents::Profile;
 use sandbox_keeper::Draining;
-use sandbox_model::{AgentName, SandboxName, Status};
+use sandbox_model::{SandboxName, Status};
 
 use crate::{Context, Lease, LifecycleError, Result, UpRequest, sandbox_name};
 
@@ -34,7 +35,8 @@ const STOP_DEADLINE: Duration = Duration::from_mins(2);
 #[derive(Debug)]
 pub struct Up {
     pub name: SandboxName,
-    pub agent: AgentName,
+    /// What is known of its agent.
+    pub profile: &'static Profile,
     pub lease: Lease,
     /// Another word for every start.
     pub boot_id: String,

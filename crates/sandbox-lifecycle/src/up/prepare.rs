@@ -58,7 +58,7 @@ pub fn prepare(
 
     let begin = Instant::now();
     let mut name = sandbox_name(context, &target)?;
-    let mut wanted = spec::spec(request, image.digest.clone(), home, workspace);
+    let mut wanted = spec::spec(request, image.digest.clone(), home, workspace)?;
     let today = std::mem::replace(&mut wanted.name, name.clone());
     let mut existing = live_ports::inspect(context, &name, &wanted)?;
     live_secrets::settle_there(context, request, existing.as_mut(), &wanted)?;

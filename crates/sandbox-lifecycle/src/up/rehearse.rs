@@ -68,7 +68,7 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
     if let (Some(info), Some(digest)) = (&existing, digest) {
         let path =
             home.as_ref().map_or_else(|| info.spec.home.path.clone(), |name| context.layout.volume(name));
-        let mut wanted = spec::spec(request, digest, path, workspace);
+        let mut wanted = spec::spec(request, digest, path, workspace)?;
         wanted.name.clone_from(&info.spec.name);
         changes = drift(&info.spec, &wanted);
         let alone = plan(Some((&info.status, &info.spec)), &wanted, false);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandbox_agents::profile;
 use sandbox_model::{ByteSize, Digest, HomeDisk, NetworkProfile, SandboxSpec, WorkspaceMount, labels};
 
-use crate::UpRequest;
+use crate::{Result, UpRequest};
 
 /// What the guest may write outside home, workspace and `/tmp` where no setting says more.
 const ROOT_DISK: ByteSize = ByteSize::gib(4);
@@ -15,10 +15,15 @@ const ROOT_DISK: ByteSize = ByteSize::gib(4);
 /// The keeper stops an idle sandbox. Should there be no keeper, the runtime does it this much later.
 const NET_BELOW_THE_KEEPER: Duration = Duration::from_mins(5);
 
-pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: WorkspaceMount) -> SandboxSpec {
+pub fn spec(
+    request: &UpRequest,
+    digest: Digest,
+    home: PathBuf,
+    workspace: WorkspaceMount,
+) -> Result<SandboxSpec> {
     let settings = &request.settings;
     let build = request.build_request();
-    SandboxSpec {
+    Ok(SandboxSpec {
         name: request.target().name(),
         image: build.reference(),
         image_digest: digest,
@@ -27,7 +32,7 @@ pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: Works
         tmp: settings.tmp_size,
         home: HomeDisk { path: home },
         workspace,
-        env: environment(request),
+        env: environment(request)?,
         network: settings.network.clone(),
         mounts: settings.mounts.clone(),
         ports: settings.ports.clone(),
@@ -36,16 +41,16 @@ pub fn spec(request: &UpRequest, digest: Digest, home: PathBuf, workspace: Works
         labels: labels(request),
         idle_timeout: settings.auto_stop_timeout.saturating_add(NET_BELOW_THE_KEEPER),
         sleep: settings.sleep,
-    }
+    })
 }
 
 /// The settings' own variables win over the agent's.
-fn environment(request: &UpRequest) -> BTreeMap<String, String> {
+fn environment(request: &UpRequest) -> Result<BTreeMap<String, String>> {
     let offline = request.settings.network.profile != NetworkProfile::Public;
     let mut env: BTreeMap<String, String> =
-        profile(request.agent).environment(offline, false).into_iter().collect();
+        profile(request.agent)?.environment(offline, false).into_iter().collect();
     env.extend(request.settings.env.clone());
-    env
+    Ok(env)
 }
 
 fn labels(request: &UpRequest) -> BTreeMap<String, String> {
@@ -80,7 +85,7 @@ pub(crate) mod tests {
                 subdir: PathBuf::new(),
                 config_dir: "/home/u/myproject/.agents-sandbox".into(),
             },
-            agent: AgentName::Opencode,
+            agent: AgentName::OPENCODE,
             settings: SandboxSettings {
                 resources: Resources { cpus: 2, memory: ByteSize::gib(4) },
                 disk_size: None,
@@ -117,7 +122,7 @@ pub(crate) mod tests {
             guest_uid: 1000,
             guest_gid: 1000,
         };
-        spec(&request(), "a".repeat(64).parse().unwrap(), "/volumes/h.ext4".into(), workspace)
+        spec(&request(), "a".repeat(64).parse().unwrap(), "/volumes/h.ext4".into(), workspace).unwrap()
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn record(layout: &Layout, agent: AgentName, version: Option<String>) -> Result<
 /// It runs in the folder of the file system's root: a project may have settings for npm of its own, and
 /// those are not the user's.
 pub fn newest(agent: AgentName, deadline: Duration) -> Option<String> {
-    let [npm, words @ ..] = newest_argv(&profile(agent).install);
+    let [npm, words @ ..] = newest_argv(&profile(agent).ok()?.install);
     let program = which::which_in(npm, Some(outside(&std::env::var_os("PATH")?)), "/").ok()?;
     let mut command = Command::new(program);
     command.args(words).current_dir("/").process_group(0);
@@ -106,7 +106,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Option<String> {
 }
 
 fn in_guest(runtime: &dyn Runtime, sandbox: &SandboxName, agent: AgentName) -> Option<String> {
-    let words = newest_argv(&profile(agent).install).map(Into::into).to_vec();
+    let words = newest_argv(&profile(agent).ok()?.install).map(Into::into).to_vec();
     let mut spec = ExecSpec::new(script(IN_GUEST, words));
     // The checkout may have settings for npm as well.
     spec.cwd = Some("/".into());

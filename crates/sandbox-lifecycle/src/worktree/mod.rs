@@ -75,7 +75,7 @@ pub fn open_worktree(context: &Context<'_>, up: &Up, daemon: &Daemon, wish: &Wor
 /// Every worktree that the agent's server knows of, where it answers just now; `None` where it does not.
 /// Starts nothing and waits for nobody.
 pub fn list_worktrees(context: &Context<'_>, target: &Target) -> Result<Option<Vec<Worktree>>> {
-    let Some(of_agent) = &profile(target.agent).daemon else {
+    let Some(of_agent) = &profile(target.agent)?.daemon else {
         return Err(LifecycleError::NoServer { agent: target.agent });
     };
     let name = sandbox_name(context, target)?;
@@ -123,8 +123,8 @@ pub fn drop_worktree(
 }
 
 fn server<'a>(context: &'a Context<'_>, up: &'a Up, daemon: &'a Daemon) -> Result<Server<'a>> {
-    let Some(of_agent) = &profile(up.agent).daemon else {
-        return Err(LifecycleError::NoServer { agent: up.agent });
+    let Some(of_agent) = &up.profile.daemon else {
+        return Err(LifecycleError::NoServer { agent: up.profile.name });
     };
     let dial = || context.runtime.dial(&up.name, daemon.port);
     Ok(Server::new(of_agent, Box::new(dial), &daemon.password, PATIENCE))

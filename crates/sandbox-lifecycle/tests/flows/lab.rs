@@ -78,7 +78,7 @@ impl Lab {
                 subdir: "src".into(),
                 config_dir: self.dir.join("project/.agents-sandbox"),
             },
-            agent: AgentName::Opencode,
+            agent: AgentName::OPENCODE,
             settings: SandboxSettings {
                 resources: Resources { cpus: 1, memory: ByteSize::mib(512) },
                 disk_size: None,

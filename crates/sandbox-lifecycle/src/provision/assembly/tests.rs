@@ -86,7 +86,7 @@ fn snippets_become_one_document_and_the_rest_is_copied() {
         .write(&format!("{PROJECT}/opencode/agent/a.md"), "project")
         .write(&format!("{PROJECT}/opencode/config.json"), "{}")
         .write(&format!("{PROJECT}/opencode/opencode.json"), r#"{"mcp":{"b":2}}"#);
-    let files = place.files(AgentName::Opencode);
+    let files = place.files(AgentName::OPENCODE);
     assert_eq!(
         files.keys().collect::<Vec<_>>(),
         [".config/opencode/agent/a.md", ".config/opencode/agent/b.md", ".config/opencode/opencode.jsonc"]
@@ -94,7 +94,7 @@ fn snippets_become_one_document_and_the_rest_is_copied() {
     assert_eq!(files[".config/opencode/agent/a.md"], "project");
     let merged: Value = serde_json::from_str(&files[".config/opencode/opencode.jsonc"]).unwrap();
     assert_eq!(merged, serde_json::json!({ "model": "y", "mcp": { "a": 1, "r": 3, "b": 2 } }));
-    let assembly = place.assemble(AgentName::Opencode).unwrap();
+    let assembly = place.assemble(AgentName::OPENCODE).unwrap();
     assert!(assembly.hidden.iter().any(|name| name == ".config/opencode/opencode.json"));
     assert!(!assembly.hidden.iter().any(|name| name == ".config/opencode/opencode.jsonc"));
     assert_eq!(assembly.warnings.len(), 1, "{:?}", assembly.warnings);
@@ -105,15 +105,15 @@ fn snippets_become_one_document_and_the_rest_is_copied() {
         Fate::Replaced { by: place.path(&format!("{PROJECT}/opencode/agent/a.md")) }
     );
     // The same folders mean nothing to another agent.
-    assert_eq!(place.files(AgentName::Pi).len(), 0);
+    assert_eq!(place.files(AgentName::literal("pi")).len(), 0);
 }
 
 #[test]
 fn only_files_directly_in_the_folder_are_snippets() {
     for (agent, folder, snippet, below, guest) in [
-        (AgentName::ClaudeCode, "claude", "settings.json", "settings.d/x.json", ".claude"),
-        (AgentName::Pi, "pi", "settings.json", "settings/settings.json", ".pi/agent"),
-        (AgentName::Opencode, "opencode", "opencode.json", "opencode-tools/data.json", ".config/opencode"),
+        (AgentName::literal("claude-code"), "claude", "settings.json", "settings.d/x.json", ".claude"),
+        (AgentName::literal("pi"), "pi", "settings.json", "settings/settings.json", ".pi/agent"),
+        (AgentName::OPENCODE, "opencode", "opencode.json", "opencode-tools/data.json", ".config/opencode"),
     ] {
         let place = Place::new();
         // A list, and then no JSON at all: as a snippet either would be refused.
@@ -138,7 +138,7 @@ fn a_snippet_that_is_none_is_named() {
     for text in ["{", "[]", "\u{1}"] {
         let place = Place::new();
         place.write(&format!("{USER}/claude/settings.json"), text);
-        let error = place.assemble(AgentName::ClaudeCode).unwrap_err().to_string();
+        let error = place.assemble(AgentName::literal("claude-code")).unwrap_err().to_string();
         assert!(error.contains("/claude/settings.json: "), "{error}");
     }
 }
@@ -147,11 +147,11 @@ fn a_snippet_that_is_none_is_named() {
 fn habits_come_and_configuration_only_when_asked_and_credentials_never() {
     let mut place = Place::new();
     for (agent, folder, rest) in [
-        (AgentName::Opencode, ".config/opencode", "opencode.json"),
-        (AgentName::Pi, ".pi/agent", "settings.json"),
-        (AgentName::ClaudeCode, ".claude", "settings.json"),
+        (AgentName::OPENCODE, ".config/opencode", "opencode.json"),
+        (AgentName::literal("pi"), ".pi/agent", "settings.json"),
+        (AgentName::literal("claude-code"), ".claude", "settings.json"),
     ] {
-        let own = &profile(agent).own;
+        let own = &profile(agent).unwrap().own;
         for credentials in own.credentials {
             place.write(&format!("home/{credentials}"), "hunter2");
         }
@@ -189,12 +189,12 @@ fn snippets_win_over_the_hosts_configuration_and_mappings_over_copies() {
         .write("home/notes.md", "mapped");
     place.settings.host_config = true;
     place.map(".config/opencode/AGENTS.md", "home/notes.md");
-    let files = place.files(AgentName::Opencode);
+    let files = place.files(AgentName::OPENCODE);
     assert!(!files.contains_key(".config/opencode/opencode.json"), "{files:?}");
     assert!(files[".config/opencode/opencode.jsonc"].contains("snippet"));
     assert_eq!(files[".config/opencode/AGENTS.md"], "mapped");
     place.map(".config/opencode/opencode.jsonc", "home/notes.md");
-    let error = place.assemble(AgentName::Opencode).unwrap_err().to_string();
+    let error = place.assemble(AgentName::OPENCODE).unwrap_err().to_string();
     assert!(error.contains("write a snippet instead"), "{error}");
 }
 
@@ -215,7 +215,7 @@ fn mappings_keep_bits_and_follow_no_link_of_the_project() {
     place.map("missing", "home/missing");
     let hook = place.map("setup", "project/setup.sh");
     (hook.startup, hook.root) = (true, true);
-    let assembly = place.assemble(AgentName::Pi).unwrap();
+    let assembly = place.assemble(AgentName::literal("pi")).unwrap();
     // The positive control: the user's own link is followed.
     assert_eq!(assembly.files.keys().collect::<Vec<_>>(), ["bin/link", "bin/run", "setup"]);
     assert_eq!((assembly.files["bin/run"].mode, assembly.folders["bin"]), (0o755, 0o700));
@@ -235,7 +235,7 @@ fn no_link_is_followed_where_this_sandbox_or_another_can_write() {
     place.map("lib", "home/lib");
     place.map("out", "home/lib/out");
     let copied = |place: &Place| {
-        let assembly = place.assemble(AgentName::ClaudeCode).unwrap();
+        let assembly = place.assemble(AgentName::literal("claude-code")).unwrap();
         (assembly.files.into_keys().collect::<Vec<_>>().join(" "), assembly.warnings.len())
     };
     let (command, plain) = (".claude/commands/x.md", ".claude/commands/plain.md lib/plain");

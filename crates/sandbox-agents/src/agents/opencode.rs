@@ -6,7 +6,8 @@ use crate::command::has_option;
 use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, OwnFiles, Profile, WorktreeApi};
 
 pub static PROFILE: Profile = Profile {
-    name: AgentName::Opencode,
+    name: AgentName::OPENCODE,
+    rank: 1,
     binary: "opencode",
     install: Install {
         package: "opencode-ai",

@@ -3,7 +3,8 @@ use sandbox_model::AgentName;
 use crate::{AgentCommand, ConfigFiles, Install, Launch, OwnFiles, Profile};
 
 pub static PROFILE: Profile = Profile {
-    name: AgentName::ClaudeCode,
+    name: AgentName::literal("claude-code"),
+    rank: 4,
     binary: "claude",
     install: Install {
         package: "@anthropic-ai/claude-code",

@@ -3,7 +3,8 @@ use sandbox_model::AgentName;
 use crate::{AgentCommand, ConfigFiles, Install, Launch, OwnFiles, Profile};
 
 pub static PROFILE: Profile = Profile {
-    name: AgentName::Pi,
+    name: AgentName::literal("pi"),
+    rank: 3,
     binary: "pi",
     install: Install {
         package: "@earendil-works/pi-coding-agent",

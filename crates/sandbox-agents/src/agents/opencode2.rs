@@ -3,7 +3,8 @@ use sandbox_model::AgentName;
 use crate::{AgentCommand, ConfigFiles, DaemonProfile, Install, Launch, OwnFiles, Profile, WorktreeApi};
 
 pub static PROFILE: Profile = Profile {
-    name: AgentName::Opencode2,
+    name: AgentName::literal("opencode2"),
+    rank: 2,
     binary: "opencode2",
     install: Install {
         package: "@opencode-ai/cli",
@@ -27,18 +28,18 @@ pub static PROFILE: Profile = Profile {
     ],
     config: ConfigFiles {
         // Shared with the first opencode, on the host and in the guest.
-        host_dir: crate::opencode::PROFILE.config.host_dir,
-        snippet_prefix: crate::opencode::PROFILE.config.snippet_prefix,
-        guest_dir: crate::opencode::PROFILE.config.guest_dir,
-        merged: crate::opencode::PROFILE.config.merged,
-        family: crate::opencode::PROFILE.config.family,
+        host_dir: super::opencode::PROFILE.config.host_dir,
+        snippet_prefix: super::opencode::PROFILE.config.snippet_prefix,
+        guest_dir: super::opencode::PROFILE.config.guest_dir,
+        merged: super::opencode::PROFILE.config.merged,
+        family: super::opencode::PROFILE.config.family,
     },
     own: OwnFiles {
-        habits: crate::opencode::PROFILE.own.habits,
-        config: crate::opencode::PROFILE.own.config,
-        never: crate::opencode::PROFILE.own.never,
-        credentials: crate::opencode::PROFILE.own.credentials,
-        credential_env: crate::opencode::PROFILE.own.credential_env,
+        habits: super::opencode::PROFILE.own.habits,
+        config: super::opencode::PROFILE.own.config,
+        never: super::opencode::PROFILE.own.never,
+        credentials: super::opencode::PROFILE.own.credentials,
+        credential_env: super::opencode::PROFILE.own.credential_env,
     },
     daemon: Some(DaemonProfile {
         args: &["serve", "--hostname", "127.0.0.1", "--port", "4096"],
