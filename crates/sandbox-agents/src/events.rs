@@ -4,8 +4,9 @@
 //!            busy                 question, permission
 //!  unknown ────────► working ◄──────────────────────────► waiting     (into waiting: Input)
 //!     │                 │  │            reply                │
-//!     │ idle            │  └──── error ────► failed ◄────────┘        (into failed: Error)
-//!     └───────────────► idle ◄── idle ────────┘                       (into idle, not from failed: Done)
+//!     │                 │  ├──── error ────► failed ◄────────┤        (into failed: Error)
+//!     │ idle            │  └─ the user's no ► stopped ◄──────┘        (an interrupted turn, a rejected question)
+//!     └───────────────► idle ◄── idle ───────┘                        (into idle, not from these two: Done)
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -47,6 +48,8 @@ enum State {
     Working,
     Waiting,
     Failed,
+    /// The user has seen to its end.
+    Stopped,
     Idle,
 }
 
@@ -81,16 +84,27 @@ impl SessionWatch {
             },
             "question.asked" | "permission.asked" if before == Some(State::Waiting) => return None,
             "question.asked" | "permission.asked" => (State::Waiting, tell(Occasion::Input)),
-            "question.replied" | "question.rejected" | "permission.replied" => (State::Working, None),
+            // An interrupted turn drops what it has asked.
+            "question.replied" | "question.rejected" | "permission.replied"
+                if before == Some(State::Stopped) =>
+            {
+                return None;
+            }
+            // Where the turn goes on all the same, it says next that it is busy.
+            "question.rejected" => (State::Stopped, None),
+            "permission.replied" if properties.get("reply").is_some_and(|reply| reply == "reject") => {
+                (State::Stopped, None)
+            }
+            "question.replied" | "permission.replied" => (State::Working, None),
             "session.idle" => match before {
                 Some(State::Idle) => return None,
-                Some(State::Failed) => (State::Idle, None),
+                Some(State::Failed | State::Stopped) => (State::Idle, None),
                 _ if self.children.contains(&session) => (State::Idle, None),
                 _ => (State::Idle, tell(Occasion::Done)),
             },
             "session.error" => match properties.pointer("/error/name").and_then(Value::as_str) {
                 // The user's own doing.
-                Some("MessageAbortedError") => (State::Failed, None),
+                Some("MessageAbortedError") => (State::Stopped, None),
                 _ => (State::Failed, tell(Occasion::Error)),
             },
             _ => return None,
@@ -170,6 +184,45 @@ mod tests {
         busy(watch);
         assert_eq!(told(watch, "session.error", json!({ "error": { "name": "MessageAbortedError" } })), None);
         assert_eq!(told(watch, "session.idle", json!({})), None);
+    }
+
+    #[test]
+    fn what_the_user_ends_is_not_told() {
+        let watch = &mut SessionWatch::default();
+        let interrupt = |watch: &mut SessionWatch| {
+            let error = json!({ "error": { "name": "MessageAbortedError" } });
+            assert_eq!(told(watch, "session.error", error), None);
+        };
+        let idle = |watch: &mut SessionWatch| told(watch, "session.idle", json!({}));
+        busy(watch);
+        interrupt(watch);
+        // As it was seen: once by the turn, once by what ran it.
+        assert_eq!((idle(watch), idle(watch)), (None, None));
+        // While it waits: the turn drops its question.
+        busy(watch);
+        assert_eq!(told(watch, "question.asked", json!({})), Some(Occasion::Input));
+        interrupt(watch);
+        assert_eq!(told(watch, "question.rejected", json!({})), None);
+        assert_eq!(idle(watch), None);
+        let no = [("question.rejected", json!({})), ("permission.replied", json!({ "reply": "reject" }))];
+        for (kind, reply) in &no {
+            busy(watch);
+            assert_eq!(told(watch, "permission.asked", json!({})), Some(Occasion::Input));
+            assert_eq!(told(watch, kind, reply.clone()), None);
+            assert_eq!(idle(watch), None, "{kind}");
+        }
+        // It may go on without what was refused, and the next turn is another one.
+        for (kind, reply) in no {
+            busy(watch);
+            told(watch, "permission.asked", json!({}));
+            told(watch, kind, reply);
+            busy(watch);
+            assert_eq!(idle(watch), Some(Occasion::Done), "{kind}");
+        }
+        busy(watch);
+        told(watch, "permission.asked", json!({}));
+        told(watch, "permission.replied", json!({ "reply": "once" }));
+        assert_eq!(idle(watch), Some(Occasion::Done));
     }
 
     #[test]

@@ -155,6 +155,34 @@ fn its_events_tell_what_a_person_wants_to_hear() {
     assert_eq!(told.next(), (failed, Occasion::Error));
 }
 
+/// What is told too much is in the way of the last.
+#[test]
+fn a_turn_that_the_user_ends_is_not_told_as_done() {
+    let server = OpencodeServer::start();
+    let project = server.project.clone();
+    let mut told = Told::listen(&server);
+    let hanging = server.prompt(&project, "HANG");
+    wait_for(&server, &[(&project, SessionKind::Busy)], "held: 1 busy session");
+    server.abort(&project, &hanging);
+    let failing = server.prompt(&project, "FAIL");
+    sessions(&server, &[(&project, SessionKind::Retry { attempt: 1 })]);
+    server.abort(&project, &failing);
+
+    let asking = server.prompt(&project, "ASK");
+    assert_eq!(told.next(), (asking.clone(), Occasion::Input));
+    server.abort(&project, &asking);
+    let asking = server.prompt(&project, "ASK");
+    assert_eq!(told.next(), (asking, Occasion::Input));
+    server.reject_question(&project);
+    let refused = server.prompt(&project, "TOOL:true");
+    assert_eq!(told.next(), (refused, Occasion::Input));
+    server.refuse_permission(&project);
+    wait_for(&server, &[], "stop");
+
+    let done = server.prompt(&project, "hello");
+    assert_eq!(told.next(), (done, Occasion::Done));
+}
+
 #[test]
 fn a_wrong_password_is_an_error_and_not_an_idle_agent() {
     let server = OpencodeServer::start();

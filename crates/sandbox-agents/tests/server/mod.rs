@@ -111,10 +111,25 @@ impl OpencodeServer {
     }
 
     pub fn answer_question(&self, directory: &Path, answer: &str) {
+        let question = self.first(directory, "/question");
+        self.post(directory, &format!("{question}/reply"), &format!(r#"{{"answers":[["{answer}"]]}}"#));
+    }
+
+    pub fn reject_question(&self, directory: &Path) {
+        let question = self.first(directory, "/question");
+        self.post(directory, &format!("{question}/reject"), "");
+    }
+
+    pub fn refuse_permission(&self, directory: &Path) {
+        let permission = self.first(directory, "/permission");
+        self.post(directory, &format!("{permission}/reply"), r#"{"reply":"reject"}"#);
+    }
+
+    /// The path of the first that is open.
+    fn first(&self, directory: &Path, path: &str) -> String {
         let open: serde_json::Value =
-            serde_json::from_str(&self.request("GET", directory, "/question", "")).unwrap();
-        let id = open[0]["id"].as_str().unwrap();
-        self.post(directory, &format!("/question/{id}/reply"), &format!(r#"{{"answers":[["{answer}"]]}}"#));
+            serde_json::from_str(&self.request("GET", directory, path, "")).unwrap();
+        format!("{path}/{}", open[0]["id"].as_str().unwrap())
     }
 
     fn post(&self, directory: &Path, path: &str, body: &str) -> String {
