@@ -12,12 +12,15 @@ mod ordinary;
 #[path = "../../../sandbox-network/tests/bridge/world.rs"]
 #[allow(dead_code, reason = "the bridge's own cases use its servers")]
 mod outside;
+#[path = "../../../sandbox-agents/tests/server/package.rs"]
+mod package;
 mod placeholder;
 mod provider;
 mod registry;
 #[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
 mod resolver;
 mod screen;
+mod serve;
 mod sessions;
 mod signing;
 mod stand_in;

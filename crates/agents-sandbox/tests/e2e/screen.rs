@@ -1,23 +1,28 @@
+use std::ffi::OsStr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::world::World;
 
-/// A real terminal with our program in it: a tmux server of its own.
+/// A real terminal with a program in it: a tmux server of its own.
 pub struct Screen {
     socket: String,
 }
 
 impl Screen {
     pub fn open(world: &World, arguments: &[&str]) -> Self {
+        Self::start(world.command("tmux"), World::program(), arguments)
+    }
+
+    /// Another program, with the variables and in the folder of `tmux`.
+    pub fn start(mut tmux: Command, program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
         static SCREENS: AtomicU32 = AtomicU32::new(0);
         let number = SCREENS.fetch_add(1, Ordering::Relaxed);
         let socket = format!("agents-sandbox-{}-{number}", std::process::id());
-        let status = world
-            .command("tmux")
+        let status = tmux
             .args(["-L", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"])
-            .arg(World::program())
+            .arg(program)
             .args(arguments)
             .status()
             .expect("tmux");

@@ -12,8 +12,10 @@ use sandbox_agents::{Server, health, profile};
 use sandbox_model::AgentName;
 use sandbox_runtime::{Connection, Result};
 
+mod package;
 mod stand_in;
 
+use package::{opencode, run};
 pub use stand_in::StandIn;
 
 const PASSWORD: &str = "test-password";
@@ -45,7 +47,7 @@ impl OpencodeServer {
         let opencode = profile(AgentName::OPENCODE).unwrap();
         let port = free_port();
         let daemon = opencode.daemon.as_ref().unwrap();
-        let argv = daemon.argv(binary().to_str().unwrap());
+        let argv = daemon.argv(opencode().to_str().unwrap());
         let mut serve = Command::new(&argv[0]);
         // Everything as in a sandbox but the port, which others on this machine may want.
         serve.args(
@@ -168,30 +170,6 @@ impl Drop for OpencodeServer {
             let _ = child.wait();
         }
     }
-}
-
-/// The program of the npm package for this machine, fetched once.
-fn binary() -> PathBuf {
-    let package =
-        if cfg!(target_arch = "x86_64") { "opencode-linux-x64-baseline" } else { "opencode-linux-arm64" };
-    let store = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package);
-    let binary = store.join("package/bin/opencode");
-    if !binary.exists() {
-        // Two tests may be here at once: each fetches for itself, and one of the results stays.
-        let own = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        run(Command::new("npm").args(["pack", "--silent", package]).current_dir(own.path()));
-        let archive = fs::read_dir(own.path()).unwrap().next().unwrap().unwrap().path();
-        run(Command::new("tar").arg("-xzf").arg(archive).current_dir(own.path()));
-        if let Err(error) = fs::rename(own.path(), &store) {
-            assert!(binary.exists(), "{error}");
-        }
-    }
-    binary
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn free_port() -> u16 {
