@@ -56,7 +56,7 @@ fn claude_code_changes_a_file() {
     .works();
 }
 
-fn configure_pi(world: &World, url: &str) {
+pub fn configure_pi(world: &World, url: &str) {
     let models = json!({ "providers": { "fake": {
         "baseUrl": format!("{url}/v1"), "api": "openai-completions", "apiKey": "$PROVIDER_KEY",
         "models": [{ "id": "fake-1", "name": "Fake 1", "reasoning": false, "input": ["text"],

@@ -1,5 +1,7 @@
-//! A shell that outlives its window, and the sleep of its sandbox.
+//! A shell and an agent that outlive their windows, and the sleep of their sandboxes.
 
+use crate::agents::configure_pi;
+use crate::placeholder::Login;
 use crate::screen::Screen;
 use crate::world::World;
 use crate::{FIRST_PATIENCE, PATIENCE};
@@ -57,4 +59,39 @@ fn a_shell_outlives_its_window_and_the_sleep_of_its_sandbox() {
     world.succeeds(&["session", "end", "1"], PATIENCE);
     assert_eq!(sessions(), serde_json::json!([]));
     world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+}
+
+/// pi tells nobody what it does: what is left of it, and what holds its sandbox, the terminal in the guest knows alone.
+#[test]
+fn an_agent_that_ends_while_nobody_looks_holds_nothing_and_is_told_of() {
+    let mut world = World::new("unseen");
+    let login = Login::new(&mut world, "PROVIDER_KEY");
+    configure_pi(&world, &login.url());
+    // Time enough to end before the sandbox sleeps.
+    world.add_settings("auto-stop-timeout: 2m\n");
+    world.succeeds(&["build", "--agent", "pi"], FIRST_PATIENCE);
+    let task = "TOOL:touch begun; until test -e go; do sleep 0.2; done";
+    let screen = Screen::open(&world, &["run", "--agent", "pi", "--", "-p", task]);
+    world.wait_for("the agent at work", PATIENCE, |_| world.has("begun"));
+    screen.press("C-]");
+    let session = || -> serde_json::Value {
+        let text = world.succeeds(&["session", "list", "--agent", "pi", "--format", "json"], PATIENCE);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()[0].take()
+    };
+    world.wait_for("a session without a terminal", PATIENCE, |_| session()["status"] == "detached");
+    world.write("go", "");
+    world.wait_for("the end of the agent", PATIENCE, |_| session()["status"] == "ended");
+    let ended = session();
+    assert_eq!((&ended["exit_code"], &ended["id"]), (&0.into(), &1.into()), "{ended:#}");
+    assert_eq!(ended["command"], format!("pi -p {task}"), "{ended:#}");
+    assert_eq!(world.sandbox()["status"], "running", "its end is not the sandbox's");
+    world.wait_for("the stop after the last client", PATIENCE, |list| list["status"] == "stopped");
+
+    // The sandbox has slept meanwhile, with what nobody has seen.
+    let attach = format!("{} session attach --agent pi 1; echo code $?; exec sleep 3600", World::program());
+    let screen = Screen::start(world.command("tmux"), "sh", &["-c", &attach]);
+    screen.wait_for("its end", PATIENCE, |text| text.lines().any(|line| line.trim() == "code 0"));
+    let seen = screen.history();
+    assert!(seen.contains("Hello from the fake provider. (after tool)"), "{seen}");
+    assert!(session().is_null(), "what was seen is not kept");
 }
