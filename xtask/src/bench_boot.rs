@@ -66,7 +66,8 @@ impl Bench {
         let own = std::env::current_exe().map_err(|error| text(&error))?;
         // This chore lies in <target>/<profile>/.
         let target = own.ancestors().nth(2).ok_or("no target folder")?;
-        let scratch = std::env::temp_dir().join(format!("agents-sandbox-bench-{}", std::process::id()));
+        // Where a project may lie: the guest has a /tmp of its own, in which nothing lasts.
+        let scratch = target.join(format!("bench-{}", std::process::id()));
         let project = scratch.join("bench-project");
         fs::create_dir_all(&project).map_err(|error| text(&error))?;
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;

@@ -6,7 +6,9 @@ mod stand_in;
 
 use std::path::{Component, Path, PathBuf};
 
-use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE};
+use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE, VolumeName};
+use sandbox_state::{ProvisionRecord, SandboxFiles, read_record, write_record};
+use sha2::{Digest, Sha256};
 
 use crate::{Context, Project, Repository, Result, Up};
 use stand_in::{KEEP, SHARED, STAND_IN};
@@ -30,23 +32,28 @@ const REWRITE: &str = r#"for entry in "$3"/worktrees/*/gitdir; do
   printf '%s%s\n' "$2" "${pointer#"$1"}" >"$entry"
 done"#;
 
+/// File systems of the guest that are new at each boot.
+const PASSING: [&str; 5] = ["/tmp", "/run", "/dev", "/proc", "/sys"];
+
 /// Makes the checkout visible under its host path, and its repository where a relative pointer leads to it; keeps the
-/// guest from taking `worktrees` for lost ones, of which it has `seen` some. Returns what it has seen then.
-/// Needed once a boot; harmless to repeat.
+/// guest from taking `worktrees` for lost ones, of which `record` says which it has seen. Notes in `record` what it has
+/// seen then, and what is not due again on this root disk and `home`: a boot that has nothing to do starts no command
+/// in the guest. Needed once a boot; harmless to repeat.
 pub fn link_host_path(
     context: &Context<'_>,
     project: &Project,
     up: &Up,
     worktrees: &Worktrees,
-    seen: &Seen,
-) -> Result<Seen> {
+    home: Option<&VolumeName>,
+    record: &mut ProvisionRecord,
+) -> Result<()> {
     let mut steps = Steps::default();
+    let mut in_home = None;
     if let Some(root) = host_root(project) {
         if root.starts_with(GUEST_HOME) {
-            // What is made in the home belongs to its owner.
-            run(context, up, ExecUser::Dev, LINK, &[GUEST_WORKSPACE, root])?;
+            in_home = Some(root);
         } else {
-            steps.add(LINK, &[GUEST_WORKSPACE, root]);
+            steps.link(GUEST_WORKSPACE, root);
         }
     }
     let repository = project.repository.as_ref();
@@ -56,11 +63,34 @@ pub fn link_host_path(
     if let Some(repository) = repository
         && let (Some(alias), Some(path)) = (alias(repository), repository.path.to_str())
     {
-        steps.add(LINK, &[path, &alias]);
+        steps.link(path, &alias);
     }
     // Also where there are no worktrees yet: they may be made while the guest runs.
     steps.add(KEEP, &[GUEST_WORKSPACE]);
-    see_to(context, project, up, steps, worktrees, seen)
+    // One that moved to another runtime has another root disk, and was made there.
+    let created = context.runtime.inspect(&up.name)?.map(|info| info.created);
+    let once = (!steps.pass).then(|| steps.digest(created, home, in_home));
+    if once.is_some() && once == record.host_path {
+        (steps, in_home) = (Steps::default(), None);
+    }
+    // What is made in the home belongs to its owner.
+    let link = |root| run(context, up, ExecUser::Dev, LINK, &[GUEST_WORKSPACE, root]);
+    let linked = in_home.map(link).transpose()?.is_none_or(|ran| ran.success);
+    let (seen, success) = see_to(context, project, up, steps, worktrees, &record.worktrees)?;
+    record.worktrees = seen;
+    record.host_path = once.filter(|_| linked && success);
+    Ok(())
+}
+
+/// For a sandbox that gets a new root disk: all of [`link_host_path`] is due again.
+pub fn begin_anew(files: &SandboxFiles) -> Result<()> {
+    let path = files.provision();
+    if let Some(mut record) = read_record::<ProvisionRecord>(&path)?
+        && record.host_path.take().is_some()
+    {
+        write_record(&path, &record)?;
+    }
+    Ok(())
 }
 
 /// What of [`link_host_path`] is due when there are worktrees that the guest has not seen.
@@ -71,7 +101,7 @@ pub fn see_to_worktrees(
     worktrees: &Worktrees,
     seen: &Seen,
 ) -> Result<Seen> {
-    see_to(context, project, up, Steps::default(), worktrees, seen)
+    see_to(context, project, up, Steps::default(), worktrees, seen).map(|(seen, _)| seen)
 }
 
 fn see_to(
@@ -81,7 +111,7 @@ fn see_to(
     mut steps: Steps,
     worktrees: &Worktrees,
     seen: &Seen,
-) -> Result<Seen> {
+) -> Result<(Seen, bool)> {
     let own = stand_in::own(worktrees, seen);
     let inside = project.repository.as_ref().map(|repository| guest_path(project, repository));
     if let Some(inside) = inside.as_deref().and_then(Path::to_str)
@@ -89,9 +119,12 @@ fn see_to(
     {
         steps.add(STAND_IN, &[&[GUEST_WORKSPACE, inside, SHARED, "/"], own.as_slice()].concat());
     }
+    if steps.scripts.is_empty() {
+        return Ok((Seen::new(), true));
+    }
     let words: Vec<&str> = steps.words.iter().map(String::as_str).collect();
-    let said = run(context, up, ExecUser::Root, &steps.script(), &words)?;
-    Ok(stand_in::seen(worktrees, &own, &said))
+    let ran = run(context, up, ExecUser::Root, &steps.script(), &words)?;
+    Ok((stand_in::seen(worktrees, &own, &ran.said), ran.success))
 }
 
 /// Commands of one call, because each call takes a moment on the way to the prompt.
@@ -99,6 +132,8 @@ fn see_to(
 struct Steps {
     scripts: Vec<String>,
     words: Vec<String>,
+    /// One of them makes what is gone at the next boot.
+    pass: bool,
 }
 
 impl Steps {
@@ -107,6 +142,17 @@ impl Steps {
         let before = self.words.len();
         self.scripts.push(format!("(shift {before}\n{script}\n) || failed=yes\n"));
         self.words.extend(words.iter().map(ToString::to_string));
+    }
+
+    fn link(&mut self, target: &str, at: &str) {
+        self.pass |= PASSING.iter().any(|passing| Path::new(at).starts_with(passing));
+        self.add(LINK, &[target, at]);
+    }
+
+    /// Of all that is done on the root disk and in this home.
+    fn digest(&self, created: Option<i64>, home: Option<&VolumeName>, in_home: Option<&str>) -> String {
+        let all = (created, home.map(VolumeName::as_str), in_home, LINK, self.script(), &self.words);
+        format!("{:x}", Sha256::digest(format!("{all:?}")))
     }
 
     fn script(&self) -> String {
@@ -154,16 +200,22 @@ fn alias(repository: &Repository) -> Option<String> {
     elsewhere.then(|| alias.to_str().map(String::from)).flatten()
 }
 
-/// What fails here is a convenience; it is told to those who ask for details. Returns what was said.
-fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<String> {
+struct Ran {
+    said: String,
+    success: bool,
+}
+
+/// What fails here is a convenience; it is told to those who ask for details.
+fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<Ran> {
     let mut spec = ExecSpec::new([&["sh", "-c", script, "agents-sandbox"], arguments].concat());
     spec.user = user;
     let ended = context.runtime.exec(&up.name, &spec)?.collect()?;
-    if !ended.status.success() {
+    let success = ended.status.success();
+    if !success {
         let said = String::from_utf8_lossy(&ended.stderr);
         context.reporter.verbose(&format!("the checkout's host path in the sandbox: {}", said.trim()));
     }
-    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+    Ok(Ran { said: String::from_utf8_lossy(&ended.stdout).into_owned(), success })
 }
 
 #[cfg(test)]

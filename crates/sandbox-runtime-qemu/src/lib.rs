@@ -33,5 +33,5 @@ pub use initrd::guest_program;
 pub use kernel::{KernelError, check_kernel, wrapped_kernel};
 pub use memory::settle as settle_memory;
 pub use options::{AccelChoice, KernelSource, QemuOptions};
-pub use tsc::tsc_khz;
+pub use tsc::Measurement as TscMeasurement;
 pub use version::{SLEEPS_SINCE, Version, version};

@@ -5,20 +5,36 @@
 //! kernel tells the rate: `/proc/cpuinfo` shows the core's present clock, and CPUID leaf 0x15 is empty on
 //! AMD and in most virtual machines. So it is measured.
 
-/// The counter's rate in kHz, measured for 20 milliseconds; `None` where there is no such counter.
-pub fn tsc_khz() -> Option<u64> {
-    #[cfg(target_arch = "x86_64")]
-    return measure::khz(std::time::Duration::from_millis(20));
-    #[cfg(not(target_arch = "x86_64"))]
-    None
+use std::time::{Duration, Instant};
+
+/// Both clocks are read to some 50 nanoseconds: the rate is right to some 20 millionths.
+const LONG_ENOUGH: Duration = Duration::from_millis(5);
+
+/// A measurement that goes on while its owner does something else.
+#[derive(Debug, Clone, Copy)]
+pub struct Measurement {
+    began: Instant,
+    first: (u64, i128),
 }
 
-#[cfg(target_arch = "x86_64")]
+impl Measurement {
+    pub fn begin() -> Self {
+        Self { began: Instant::now(), first: measure::reading() }
+    }
+
+    /// The counter's rate in kHz; waits where it has not been measured for [`LONG_ENOUGH`]. `None` when the counter
+    /// stands still, or runs at a rate that no processor has.
+    pub fn khz(self) -> Option<u64> {
+        std::thread::sleep(LONG_ENOUGH.saturating_sub(self.began.elapsed()));
+        let (last_ticks, last_nanos) = measure::reading();
+        measure::rate(last_ticks.wrapping_sub(self.first.0), last_nanos - self.first.1)
+    }
+}
+
 mod measure {
     #![allow(unsafe_code)]
 
     use std::arch::x86_64::_rdtsc;
-    use std::time::Duration;
 
     use rustix::time::{ClockId, clock_gettime};
 
@@ -36,7 +52,7 @@ mod measure {
 
     /// Both clocks at one moment: of several tries, the one with the least time between two readings of
     /// the counter around the clock's.
-    fn reading() -> (u64, i128) {
+    pub(super) fn reading() -> (u64, i128) {
         let tries = (0..32).map(|_| {
             let before = ticks();
             let nanos = nanos();
@@ -44,13 +60,6 @@ mod measure {
             (width, before.wrapping_add(width / 2), nanos)
         });
         tries.min_by_key(|(width, ..)| *width).map_or((0, 0), |(_, ticks, nanos)| (ticks, nanos))
-    }
-
-    pub(super) fn khz(time: Duration) -> Option<u64> {
-        let (first_ticks, first_nanos) = reading();
-        std::thread::sleep(time);
-        let (last_ticks, last_nanos) = reading();
-        rate(last_ticks.wrapping_sub(first_ticks), last_nanos - first_nanos)
     }
 
     /// `None` when the counter stood still or moved at a rate that no processor has.
@@ -61,14 +70,16 @@ mod measure {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn two_measurements_agree_within_a_thousandth() {
-        let first = tsc_khz().unwrap();
-        let second = tsc_khz().unwrap();
+        let first = Measurement::begin().khz().unwrap();
+        let second = Measurement::begin();
+        std::thread::sleep(Duration::from_millis(50));
+        let second = second.khz().unwrap();
         assert!(first.abs_diff(second) * 1000 < first, "{first} kHz, then {second} kHz");
     }
 

@@ -80,6 +80,10 @@ pub struct ProvisionRecord {
     pub files: BTreeMap<String, String>,
     /// The last boot whose startup hooks were run, or whose time for them has passed.
     pub hooks_boot: Option<String>,
+    /// What was done once and for all on the sandbox's root disk and home, so that the checkout shows under its host
+    /// path: a digest of all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<String>,
     /// The repository's worktrees that the guest has seen to, by the names of their entries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub worktrees: BTreeMap<String, SeenWorktree>,

@@ -23,7 +23,8 @@ pub fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
             fs_err::create_dir_all(local.parent().unwrap_or(root))?;
             fs_err::write(&local, pem)?;
         }
-        None if local.exists() => fs_err::remove_file(&local)?,
+        // Nothing was added, or all of it is taken away: it takes a while to search a bundle.
+        None if !local.exists() => return Ok(()),
         None => {}
     }
     let present: Vec<_> =
@@ -46,6 +47,10 @@ pub fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
         let path = first;
         fs_err::create_dir_all(path.parent().unwrap_or(root))?;
         fs_err::write(&path, with_block("", Some(pem)))?;
+    }
+    // Last, so that whoever is interrupted begins anew.
+    if pem.is_none() {
+        fs_err::remove_file(&local)?;
     }
     Ok(())
 }

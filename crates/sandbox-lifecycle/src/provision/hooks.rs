@@ -59,7 +59,7 @@ pub fn startup_hooks(
         write_record(&path, &record)?;
         return Ok(Vec::new());
     }
-    record.worktrees = host_path::link_host_path(context, project, up, &worktrees, &record.worktrees)?;
+    host_path::link_host_path(context, project, up, &worktrees, home.as_ref(), &mut record)?;
     // Only now: whoever is interrupted before leaves all of it to the next.
     record.hooks_boot = Some(up.guest_boot.clone());
     write_record(&path, &record)?;

@@ -14,7 +14,8 @@ use super::{Outcome, guest, home, live_ports, live_resources, live_secrets, moun
 use crate::locks::{boot_lock, use_images};
 use crate::{
     Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
-    SleepingQuestion, Stage, UpRequest, build, drift, home_volume, keeper, memory, sandbox_name, versions,
+    SleepingQuestion, Stage, UpRequest, build, drift, home_volume, host_path, keeper, memory, sandbox_name,
+    versions,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -112,6 +113,9 @@ pub fn prepare(
                 name.clone_from(&today);
                 wanted.name = today;
             }
+            if matches!(plan, Plan::Create | Plan::Recreate | Plan::StopAndRecreate) {
+                host_path::begin_anew(&files)?;
+            }
             if !settle(context, &plan, &wanted)? {
                 return Ok(Outcome::Unsettled);
             }
@@ -175,8 +179,10 @@ fn start(
     context.runtime.start_with(name, &request.secret_values, request.proxies.as_ref())?;
     crash::point("the sandbox is started");
     step.finish(None);
-    proxy::note(state, request, uses_proxy);
-    write_record(&files.state(), state)?;
+    // Nobody waits for a disk that has nothing new to write.
+    if proxy::note(state, request, uses_proxy) {
+        write_record(&files.state(), state)?;
+    }
     Ok(())
 }
 

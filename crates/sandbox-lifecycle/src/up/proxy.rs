@@ -17,13 +17,14 @@ fn text(request: &UpRequest) -> String {
     if direct.is_empty() { each } else { format!("{each} but for {direct}") }
 }
 
-/// Notes what a sandbox is started with, where its runtime uses a proxy at all.
-pub fn note(state: &mut ProjectState, request: &UpRequest, used: bool) {
-    if used {
-        state.fingerprints.insert(PROXY.into(), text(request));
-    } else {
-        state.fingerprints.remove(PROXY);
-    }
+/// Notes what a sandbox is started with, where its runtime uses a proxy at all. Returns whether that is new.
+pub fn note(state: &mut ProjectState, request: &UpRequest, used: bool) -> bool {
+    let now = used.then(|| text(request));
+    let former = match now.clone() {
+        Some(now) => state.fingerprints.insert(PROXY.into(), now),
+        None => state.fingerprints.remove(PROXY),
+    };
+    former != now
 }
 
 /// What differs from the proxy that a running sandbox was started with, as far as that is known.
@@ -47,18 +48,20 @@ mod tests {
             ..request()
         };
         assert_eq!(change(&state, &request()), None, "nobody noted anything");
-        note(&mut state, &request(), true);
+        assert!(note(&mut state, &request(), true));
+        assert!(!note(&mut state, &request(), true), "as it was");
         assert_eq!(change(&state, &request()), None);
         let one = with("http://me:hunter22@proxy:1", ".corp.example,10.0.0.0/8");
         let said = change(&state, &one).unwrap().to_string();
         assert!(said.starts_with("network.proxy: none → http://") && said.contains("proxy:1"), "{said}");
         assert!(!said.contains("hunter22"), "{said}");
-        note(&mut state, &one, true);
+        assert!(note(&mut state, &one, true));
         assert!(!format!("{state:?}").contains("hunter22"));
         assert_eq!(change(&state, &one), None);
         assert!(change(&state, &with("http://me:hunter22@proxy:1", ".corp.example")).is_some());
         assert!(change(&state, &request()).is_some());
-        note(&mut state, &one, false);
+        assert!(note(&mut state, &one, false));
+        assert!(!note(&mut state, &one, false));
         assert_eq!(change(&state, &request()), None, "a runtime without one");
     }
 }

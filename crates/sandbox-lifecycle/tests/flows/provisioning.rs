@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     ("configuration_is_copied_when_it_changes_and_removed_when_it_is_gone", copies),
     ("a_thousand_files_are_one_transfer", thousand),
     ("hooks_are_given_out_once_a_boot", hooks),
+    ("a_boot_with_nothing_to_do_runs_no_command", nothing_to_do),
     ("an_interrupted_boot_keeps_its_hooks_and_later_worktrees_are_seen_to", worktrees),
 ];
 
@@ -130,6 +131,42 @@ fn hooks() {
     let up = sandbox_lifecycle::up(&context, &request).unwrap();
     assert_ne!(up.boot_id, boot);
     assert!(ask(&request, &up).is_empty(), "what hooks started goes on in a guest that wakes");
+}
+
+fn nothing_to_do() {
+    let lab = Lab::new();
+    let (context, mut request) = (lab.context(), lab.request());
+    // A path that is there, in the guest too, and stays: the guest's `/tmp`, where others of these lie, does not.
+    let lasting = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let passing = std::mem::replace(&mut request.project.root, lasting.clone());
+    let boot = |request: &UpRequest, commands: bool| {
+        sandbox_lifecycle::stop(&context, &lab.request().target(), false).unwrap();
+        let up = lab.up();
+        let (_, assembly) = provision(&context, &lab.request(), &up).unwrap();
+        let (project, away) = (lab.dir.join("project"), lab.dir.join("away"));
+        if !commands {
+            // Without its workspace the guest runs none.
+            fs::rename(&project, &away).unwrap();
+        }
+        let asked = startup_hooks(&context, request, &up, &assembly, None).map(drop);
+        if !commands {
+            fs::rename(&away, &project).unwrap();
+        }
+        asked
+    };
+    drop(lab.up());
+    assert!(boot(&request, false).is_err(), "the first time there is something to do");
+    boot(&request, true).unwrap();
+    boot(&request, false).unwrap();
+    request.project.root = passing;
+    assert!(boot(&request, false).is_err(), "another path, and one that is gone with each boot");
+    boot(&request, true).unwrap();
+    assert!(boot(&request, false).is_err());
+    request.project.root = lasting;
+    boot(&request, true).unwrap();
+    lab.runtime.stop(&lab.name(), std::time::Duration::from_secs(5)).unwrap();
+    lab.runtime.remove(&lab.name()).unwrap();
+    assert!(boot(&request, false).is_err(), "a new root disk");
 }
 
 fn worktrees() {

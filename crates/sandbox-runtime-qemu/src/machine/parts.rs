@@ -49,9 +49,9 @@ pub struct Ram {
 
 impl Ram {
     /// For a boot.
-    pub fn new(config: &MachineConfig, accel: Accel) -> std::io::Result<Self> {
+    pub fn new(config: &MachineConfig, tsc_khz: Option<u64>) -> std::io::Result<Self> {
         let boot = format!("{:032x}", rand::random::<u128>());
-        Ok(Self { memory: new_ram(bytes(config))?, tsc_khz: tsc_khz(accel), boot })
+        Ok(Self { memory: new_ram(bytes(config))?, tsc_khz, boot })
     }
 }
 
@@ -84,11 +84,6 @@ pub fn command(
         tsc_khz,
         incoming,
     }
-}
-
-/// The rate of the host's counter where a boot needs it.
-fn tsc_khz(accel: Accel) -> Option<u64> {
-    (accel == Accel::Tcg).then(crate::tsc_khz).flatten()
 }
 
 #[derive(Debug)]

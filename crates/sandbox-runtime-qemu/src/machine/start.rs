@@ -13,7 +13,7 @@ use super::link;
 use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
-use crate::memory;
+use crate::{TscMeasurement, memory};
 
 /// A machine whose guest answers.
 pub struct Started {
@@ -30,6 +30,8 @@ pub struct Started {
 /// under emulation is rarely followed by another.
 pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Started, String> {
     let mut notes = Vec::new();
+    // Goes on while it is looked whether there is anything to wake.
+    let counter = TscMeasurement::begin();
     match wake::wake(files, config).await? {
         Waking::Awake(awake) => {
             let (parts, link, accel) = *awake;
@@ -47,7 +49,9 @@ pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Start
     let deadline = Duration::from_secs(config.boot_deadline_secs);
     let mut problem = "no accelerator to try".to_string();
     for (index, accel) in tries.iter().copied().enumerate() {
-        let ram = Ram::new(config, accel).map_err(|error| format!("no memory for the guest: {error}"))?;
+        // Only an emulated guest is told the rate.
+        let tsc_khz = (accel == Accel::Tcg).then(|| counter.khz()).flatten();
+        let ram = Ram::new(config, tsc_khz).map_err(|error| format!("no memory for the guest: {error}"))?;
         let mut parts = match Parts::start(files, config, accel, ram, false).await {
             Ok(parts) => parts,
             Err(error) => return Err(error.to_string()),
