@@ -26,7 +26,7 @@ use crate::console::say;
 use crate::guest::{Guest, Settings};
 use crate::init::ROOT_IS_SWITCHED;
 use crate::machine::{BootError, Machine, Steps};
-use crate::{clock, connections, session, shutdown};
+use crate::{clock, connections, exec, session, shutdown};
 
 /// A mount whose other side does not answer never returns. The host's own deadline is the net below.
 const BOOT_WITHIN: Duration = Duration::from_secs(30);
@@ -49,6 +49,7 @@ pub async fn answer(config: BootConfig, guest: &Arc<Guest>) -> GuestReply {
             return GuestReply::Failed(format!("the socket of the ssh-agent: {error}"));
         }
         guest.booted(settings);
+        exec::rehearse(guest);
     } else {
         say(format_args!("booting failed: {reply:?}"));
     }
@@ -89,8 +90,12 @@ impl Machine for LiveMachine {
 
     fn wake(&self, unix_nanos: u64) -> io::Result<()> {
         clock::set(unix_nanos)?;
-        let reset = connections::reset()?;
-        say(format_args!("awake; {reset} connections reset"));
+        let lost = connections::to_other_machines()?;
+        // It takes a while to find who holds them, and the host waits for this guest.
+        std::thread::spawn(move || match connections::reset(lost) {
+            Ok(count) => say(format_args!("awake; {count} connections reset")),
+            Err(error) => say(format_args!("awake; connections are not reset: {error}")),
+        });
         Ok(())
     }
 

@@ -13,8 +13,8 @@ use crate::sys;
 /// States in which somebody may wait for the other side: established, both kinds of opening, half closed.
 const WAITING: [&str; 5] = ["01", "02", "04", "05", "08"];
 
-/// Resets every connection to another machine. Returns how many.
-pub fn reset() -> io::Result<usize> {
+/// The connections to other machines, by the inodes of their sockets.
+pub fn to_other_machines() -> io::Result<HashSet<u64>> {
     let mut sockets = HashSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         match fs_err::read_to_string(table) {
@@ -24,6 +24,11 @@ pub fn reset() -> io::Result<usize> {
             Err(error) => return Err(error),
         }
     }
+    Ok(sockets)
+}
+
+/// Resets these connections, whoever holds them. Returns how many it found.
+pub fn reset(mut sockets: HashSet<u64>) -> io::Result<usize> {
     let mut count = 0;
     if sockets.is_empty() {
         return Ok(count);

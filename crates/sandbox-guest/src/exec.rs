@@ -75,6 +75,27 @@ pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest
     Ok(stream.close().await?)
 }
 
+/// Runs `true` for nobody. The first command after a boot or a wake waits for what a fresh machine has at hand of
+/// neither kernel nor C library, and whoever sends that command is not there yet.
+pub fn rehearse(guest: &Arc<Guest>) {
+    let guest = Arc::clone(guest);
+    tokio::spawn(async move {
+        let request = ExecRequest {
+            argv: vec![b"true".into()],
+            env: Vec::new(),
+            cwd: "/".into(),
+            user: String::new(),
+            tty: None,
+            detach: true,
+            keep: None,
+        };
+        let begun = tokio::task::spawn_blocking(move || start(&request, &guest)).await;
+        if let Ok(Ok(mut process)) = begun {
+            let _ = process.child.wait().await;
+        }
+    });
+}
+
 fn start(request: &ExecRequest, guest: &Guest) -> Result<Process, Refusal> {
     if guest.stopping() {
         return Err(Refusal::new(1, "the sandbox is shutting down"));

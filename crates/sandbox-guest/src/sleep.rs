@@ -13,6 +13,7 @@ use futures::{AsyncReadExt, AsyncWriteExt};
 use sandbox_wire::{ASLEEP, FrameError, GuestReply, TOKEN, WakeCall};
 
 use crate::console::say;
+use crate::exec;
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
 use crate::port::Port;
@@ -76,4 +77,5 @@ async fn wake(guest: &Arc<Guest>, unix_nanos: u64) {
     if let GuestReply::Failed(problem) = blocking(move || machine.wake(unix_nanos)).await {
         say(format_args!("waking: {problem}"));
     }
+    exec::rehearse(guest);
 }
