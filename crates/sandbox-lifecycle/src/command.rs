@@ -1,9 +1,13 @@
 use std::ffi::OsString;
+use std::time::Duration;
 
 use sandbox_agents::Launch;
 use sandbox_model::{ExecSpec, ExecUser, TermSize};
 
 use crate::{Daemon, Up, kept};
+
+/// For a short script of ours in a guest. Without hardware virtualization, on a busy machine, they take seconds.
+pub const SCRIPT_WITHIN: Duration = Duration::from_mins(2);
 
 /// The agent on a user's terminal, with the words after `--` unchanged.
 ///

@@ -49,7 +49,8 @@ pub fn ensure_docker(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     spec.cwd = Some("/".into());
     let step = context.reporter.begin("starting docker in the sandbox");
     let begin = Instant::now();
-    let done = context.runtime.exec(&up.name, &spec)?.collect()?;
+    // Another client's start may come before this one's.
+    let done = context.runtime.exec(&up.name, &spec)?.collect_within("the start of docker", deadline * 3)?;
     if done.status.success() {
         step.finish(None);
         return Ok(());

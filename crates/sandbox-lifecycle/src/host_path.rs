@@ -5,6 +5,7 @@
 mod stand_in;
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE, VolumeName};
 use sandbox_state::{ProvisionRecord, SandboxFiles, read_record, write_record};
@@ -13,6 +14,9 @@ use sha2::{Digest, Sha256};
 use crate::{Context, Project, Repository, Result, Up};
 use stand_in::{KEEP, SHARED, STAND_IN};
 pub use stand_in::{Seen, Worktrees, has_seen, worktrees};
+
+/// For a script. Hundreds of worktrees take minutes without hardware virtualization.
+const WITHIN: Duration = Duration::from_mins(10);
 
 /// A link at `$2` to `$1`, unless there is something already.
 const LINK: &str = r#"[ -e "$2" ] || [ -L "$2" ] && exit 0
@@ -209,7 +213,10 @@ struct Ran {
 fn run(context: &Context<'_>, up: &Up, user: ExecUser, script: &str, arguments: &[&str]) -> Result<Ran> {
     let mut spec = ExecSpec::new([&["sh", "-c", script, "agents-sandbox"], arguments].concat());
     spec.user = user;
-    let ended = context.runtime.exec(&up.name, &spec)?.collect()?;
+    let ended = context
+        .runtime
+        .exec(&up.name, &spec)?
+        .collect_within("a script for the checkout's host path", WITHIN)?;
     let success = ended.status.success();
     if !success {
         let said = String::from_utf8_lossy(&ended.stderr);

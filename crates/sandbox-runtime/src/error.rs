@@ -26,6 +26,10 @@ pub enum RuntimeError {
     NoSecretValue { name: SandboxName, secret: String },
     #[error("the command could not be run in the sandbox: {message}")]
     ExecFailed { code: i32, message: String },
+    #[error("{command} in the sandbox said more than {mib} MiB")]
+    TooMuchOutput { command: &'static str, mib: usize },
+    #[error("{command} in the sandbox did not end within {seconds} s")]
+    NotInTime { command: &'static str, seconds: u64 },
     #[error("the sandbox `{0}` went away while it was in use")]
     Lost(SandboxName),
     #[error("the sandbox runs under version {running} of this program, which speaks another protocol")]

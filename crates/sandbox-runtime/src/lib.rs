@@ -21,7 +21,7 @@ use sandbox_model::{
 };
 
 pub use error::RuntimeError;
-pub use session::{Collected, Connection, ExecEvent, ExecInput, ExecOutput, ExecSession};
+pub use session::{Collected, Connection, ExecEvent, ExecInput, ExecOutput, ExecSession, gather};
 
 pub type Result<T, E = RuntimeError> = std::result::Result<T, E>;
 

@@ -1,8 +1,12 @@
 use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
 use sandbox_model::{ExitStatus, TermSize};
 
-use crate::Result;
+use crate::{Result, RuntimeError};
+
+/// The most that is taken of a command whose output is gathered, in bytes: of both streams together.
+const MOST_OUTPUT: usize = 8 << 20;
 
 /// A raw byte stream to a port in the guest. Both halves may be used from different threads through
 /// `try_clone`; `shutdown_write` tells the guest's side that nothing more comes.
@@ -10,7 +14,7 @@ pub trait Connection: Read + Write + Send {
     fn try_clone(&self) -> Result<Box<dyn Connection>>;
     fn shutdown_write(&mut self) -> Result<()>;
     /// `None` waits for ever.
-    fn set_timeout(&mut self, timeout: Option<std::time::Duration>) -> Result<()>;
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> Result<()>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,9 @@ pub trait ExecInput: Send {
 pub trait ExecOutput: Send {
     /// Blocks for the next event. After `Exited` it must not be called again.
     fn next(&mut self) -> Result<ExecEvent>;
+    /// From then on `next` fails with [`std::io::ErrorKind::TimedOut`] instead of waiting, and the session is of no
+    /// more use; `None` waits for ever.
+    fn set_deadline(&mut self, deadline: Option<Instant>);
 }
 
 /// A running command. Dropping both halves hangs up: the guest sends its process group SIGHUP.
@@ -69,16 +76,79 @@ pub struct Collected {
 }
 
 impl ExecSession {
-    /// Closes the input and gathers everything until the command ends.
-    pub fn collect(mut self) -> Result<Collected> {
+    /// [`ExecSession::collect_within`] an hour.
+    pub fn collect(self) -> Result<Collected> {
+        self.collect_within("the command", Duration::from_hours(1))
+    }
+
+    /// Closes the input and gathers everything until the command ends, as [`gather`] does.
+    pub fn collect_within(mut self, command: &'static str, within: Duration) -> Result<Collected> {
         self.input.close()?;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        loop {
-            match self.output.next()? {
-                ExecEvent::Stdout(bytes) => stdout.extend(bytes),
-                ExecEvent::Stderr(bytes) => stderr.extend(bytes),
-                ExecEvent::Exited(status) => return Ok(Collected { stdout, stderr, status }),
+        gather(self.output, command, within)
+    }
+}
+
+/// Everything that a command of ours says until it ends. `command` is what an error calls it.
+///
+/// Whoever is root in a sandbox decides what answers there: one that says more than 8 MiB, or does not end
+/// `within` that time, is hung up, and is [`RuntimeError::TooMuchOutput`] or [`RuntimeError::NotInTime`].
+pub fn gather(mut output: Box<dyn ExecOutput>, command: &'static str, within: Duration) -> Result<Collected> {
+    let late = || RuntimeError::NotInTime { command, seconds: within.as_secs() };
+    let deadline = Instant::now() + within;
+    output.set_deadline(Some(deadline));
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    loop {
+        let (stream, bytes) = match output.next() {
+            Ok(ExecEvent::Stdout(bytes)) => (&mut stdout, bytes),
+            Ok(ExecEvent::Stderr(bytes)) => (&mut stderr, bytes),
+            Ok(ExecEvent::Exited(status)) => return Ok(Collected { stdout, stderr, status }),
+            Err(RuntimeError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+                return Err(late());
+            }
+            Err(error) => return Err(error),
+        };
+        stream.extend(bytes);
+        if stdout.len() + stderr.len() > MOST_OUTPUT {
+            return Err(RuntimeError::TooMuchOutput { command, mib: MOST_OUTPUT >> 20 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says the same for ever, or nothing.
+    struct Flood {
+        event: ExecEvent,
+        deadline: Option<Instant>,
+    }
+
+    impl ExecOutput for Flood {
+        fn next(&mut self) -> Result<ExecEvent> {
+            match self.deadline {
+                Some(deadline) if Instant::now() >= deadline => {
+                    Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into())
+                }
+                _ => Ok(self.event.clone()),
             }
         }
+
+        fn set_deadline(&mut self, deadline: Option<Instant>) {
+            self.deadline = deadline;
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_ended() {
+        let flood = |event, within| gather(Box::new(Flood { event, deadline: None }), "it", within);
+        for event in [ExecEvent::Stdout(vec![b'x'; 1 << 16]), ExecEvent::Stderr(vec![b'x'; 1 << 16])] {
+            let ended = flood(event, Duration::from_mins(1));
+            assert!(matches!(ended, Err(RuntimeError::TooMuchOutput { command: "it", mib: 8 })), "{ended:?}");
+        }
+        let ended = flood(ExecEvent::Stdout(Vec::new()), Duration::from_millis(10));
+        assert!(matches!(ended, Err(RuntimeError::NotInTime { command: "it", .. })), "{ended:?}");
+        let ended = flood(ExecEvent::Exited(ExitStatus::SUCCESS), Duration::from_mins(1)).unwrap();
+        assert_eq!(ended.status, ExitStatus::SUCCESS, "the door");
     }
 }

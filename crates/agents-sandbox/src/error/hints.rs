@@ -239,6 +239,9 @@ impl From<RuntimeError> for CommandError {
             // As a shell reports it: 126 cannot be run, 127 is not there.
             RuntimeError::ExecFailed { code, .. } => Self { exit: Exit::from_shell_code(code.max(1)), ..new },
             RuntimeError::Unsupported(_) => new,
+            RuntimeError::TooMuchOutput { .. } | RuntimeError::NotInTime { .. } => new
+                .hint("`agents-sandbox stop`, and the next run boots it anew")
+                .hint("where a program in the image was replaced, `agents-sandbox sandbox remove` makes it anew, with the same home"),
             RuntimeError::Lost(_) => new.hint("`agents-sandbox logs` shows how it ended"),
             RuntimeError::OtherVersion { .. } => {
                 new.hint("`agents-sandbox stop` ends it; the next run starts it under this version")

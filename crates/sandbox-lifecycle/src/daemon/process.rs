@@ -6,7 +6,7 @@ use sandbox_agents::DaemonProfile;
 use sandbox_model::ExecSpec;
 use sandbox_runtime::Collected;
 
-use crate::command::script;
+use crate::command::{SCRIPT_WITHIN, script};
 use crate::{Context, Result, Up};
 
 /// The shell's own number is the server's after `exec`. Its output goes to the log, the password stays in
@@ -77,7 +77,7 @@ impl<'a> Process<'a> {
         self.context
             .runtime
             .exec(&self.up.name, &spec)
-            .and_then(sandbox_runtime::ExecSession::collect)
+            .and_then(|session| session.collect_within("the log of the agent's server", SCRIPT_WITHIN))
             .map(|collected| String::from_utf8_lossy(&collected.stdout).trim_end().to_string())
             .unwrap_or_default()
     }
@@ -85,7 +85,8 @@ impl<'a> Process<'a> {
     fn run(&self, text: &str) -> Result<Collected> {
         let binary = self.up.profile.binary;
         let spec = ExecSpec::new(["sh", "-c", text, "agents-sandbox", self.daemon.log, binary]);
-        Ok(self.context.runtime.exec(&self.up.name, &spec)?.collect()?)
+        let session = self.context.runtime.exec(&self.up.name, &spec)?;
+        Ok(session.collect_within("a script for the agent's server", SCRIPT_WITHIN)?)
     }
 }
 

@@ -1,7 +1,9 @@
 //! One command in the guest that makes its home what a bundle says.
 
+use std::time::Duration;
+
 use sandbox_model::{ExecSpec, SandboxName};
-use sandbox_runtime::{ExecEvent, Runtime};
+use sandbox_runtime::{Runtime, gather};
 
 use super::bundle::Bundle;
 
@@ -13,33 +15,32 @@ const UNPACK: &str = r#"cd "$HOME" || exit
 [ "$2" = 0 ] || head -c "$2" | xargs -0 -r rmdir -- 2>/dev/null
 exec tar -x -p -m -f -"#;
 
+/// A large configuration takes minutes without hardware virtualization.
+const WITHIN: Duration = Duration::from_mins(10);
+
 /// The error is a sentence.
 pub fn transfer(runtime: &dyn Runtime, sandbox: &SandboxName, bundle: &Bundle) -> Result<(), String> {
     let (removed, emptied) = (names(bundle.removed.iter().chain(&bundle.hidden)), names(&bundle.emptied));
     let lengths = [removed.len().to_string(), emptied.len().to_string()];
     let spec = ExecSpec::new(["sh", "-c", UNPACK, "agents-sandbox", &lengths[0], &lengths[1]]);
     let session = runtime.exec(sandbox, &spec).map_err(|error| error.to_string())?;
-    let (mut input, mut output) = (session.input, session.output);
+    let (mut input, output) = (session.input, session.output);
     std::thread::scope(|scope| {
         let feeder = scope.spawn(move || {
             let parts = [removed.as_slice(), &emptied, &bundle.archive];
             let mut chunks = parts.into_iter().flat_map(|part| part.chunks(1 << 16));
             chunks.try_for_each(|chunk| input.write(chunk)).and_then(|()| input.close())
         });
-        let mut said = Vec::new();
-        let status = loop {
-            match output.next().map_err(|error| error.to_string())? {
-                ExecEvent::Stdout(_) => {}
-                ExecEvent::Stderr(bytes) => said.extend(bytes),
-                ExecEvent::Exited(status) => break status,
-            }
-        };
+        // What fails drops the output, and with it the session: a guest that takes nothing does not hold the feeder up.
+        let ended = gather(output, "the copy of the configuration", WITHIN);
         // A command that ended early took no more input; its own words say more than the broken pipe.
         let fed = feeder.join().unwrap_or(Ok(()));
-        if status.success() {
+        let ended = ended.map_err(|error| error.to_string())?;
+        if ended.status.success() {
             return fed.map_err(|error| error.to_string());
         }
-        Err(format!("exit code {}: {}", status.shell_code(), String::from_utf8_lossy(&said).trim()))
+        let said = String::from_utf8_lossy(&ended.stderr);
+        Err(format!("exit code {}: {}", ended.status.shell_code(), said.trim()))
     })
 }
 

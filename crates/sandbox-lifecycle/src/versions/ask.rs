@@ -17,6 +17,7 @@ use crate::command::script;
 
 /// The guest's own npm runs when the agent has had time to draw its first picture, and behind it.
 const IN_GUEST: &str = r#"sleep 60; exec timeout 120 nice -n 19 "$@""#;
+const IN_GUEST_WITHIN: Duration = Duration::from_mins(5);
 
 /// Asks for the newest version and records the answer, with the time: npm is asked again only after the
 /// interval of the settings, whatever came of it. Blocks for up to three minutes.
@@ -110,7 +111,8 @@ fn in_guest(runtime: &dyn Runtime, sandbox: &SandboxName, agent: AgentName) -> O
     let mut spec = ExecSpec::new(script(IN_GUEST, words));
     // The checkout may have settings for npm as well.
     spec.cwd = Some("/".into());
-    let collected = runtime.exec(sandbox, &spec).ok()?.collect().ok()?;
+    let session = runtime.exec(sandbox, &spec).ok()?;
+    let collected = session.collect_within("npm", IN_GUEST_WITHIN).ok()?;
     if !collected.status.success() {
         return None;
     }

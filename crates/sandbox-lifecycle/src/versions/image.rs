@@ -3,6 +3,7 @@
 use sandbox_model::{Digest, ExecSpec, SandboxName};
 use sandbox_state::{ImageAgent, ProjectState, SandboxFiles, write_record};
 
+use crate::command::SCRIPT_WITHIN;
 use crate::{Context, Result, UpRequest};
 
 /// `tool` or `user`, and for ours the version that npm installed.
@@ -22,7 +23,9 @@ pub fn record_image(
         return Ok(());
     }
     let spec = ExecSpec::new(["sh", "-c", READ]);
-    let read = context.runtime.exec(name, &spec).and_then(sandbox_runtime::ExecSession::collect);
+    let read = context.runtime.exec(name, &spec);
+    let read =
+        read.and_then(|session| session.collect_within("the image's word on its agent", SCRIPT_WITHIN));
     let said = match read {
         Ok(collected) => String::from_utf8_lossy(&collected.stdout).into_owned(),
         Err(error) => {

@@ -25,6 +25,7 @@ use sandbox_state::Stamp;
 
 use super::replace::Begun;
 use super::{Replaced, Replacement, VolumeError, copy, graft};
+use crate::command::SCRIPT_WITHIN;
 use crate::home_volume::{self, Unfinished};
 use crate::{Context, shell_command};
 
@@ -167,7 +168,8 @@ impl Task<'_> {
         );
         let words = ["sh", "-c", &script].map(OsString::from);
         let command = ExecSpec { user: ExecUser::Root, cwd: Some("/".into()), ..ExecSpec::new(words) };
-        let done = self.context.runtime.exec(&self.name, &command)?.collect()?;
+        let done = self.context.runtime.exec(&self.name, &command)?;
+        let done = done.collect_within("the mount of the old home", SCRIPT_WITHIN)?;
         if done.status.shell_code() == 0 {
             return Ok(());
         }

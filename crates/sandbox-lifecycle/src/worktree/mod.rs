@@ -19,6 +19,10 @@ pub use wish::{InvalidWorktree, WorktreeWish};
 /// Making one checks its files out only after the answer, but a large repository takes its time before.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// For a script in the guest: [`READY`] waits for 1200 turns, and a turn without hardware virtualization takes half a
+/// second.
+const WITHIN: Duration = Duration::from_mins(15);
+
 /// For a list, which a person waits for.
 const QUICK: Duration = Duration::from_secs(5);
 
@@ -150,5 +154,6 @@ fn is_hash(text: &str) -> bool {
 
 fn run(context: &Context<'_>, up: &Up, script: &str, words: &[&str]) -> Result<Collected> {
     let argv = ["sh", "-c", script, "agents-sandbox"].into_iter().chain(words.iter().copied());
-    Ok(context.runtime.exec(&up.name, &ExecSpec::new(argv))?.collect()?)
+    let session = context.runtime.exec(&up.name, &ExecSpec::new(argv))?;
+    Ok(session.collect_within("a script for worktrees", WITHIN)?)
 }

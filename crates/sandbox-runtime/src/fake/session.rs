@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,6 +22,7 @@ pub(super) type Streams = (Option<ChildStdin>, Option<ChildStdout>, Option<Child
 const CHUNK: usize = 1 << 16;
 /// A terminal hands its last output over a little after the command has ended.
 const TERMINAL_REST_NANOS: i64 = 100_000_000;
+const MOMENT: i64 = 999_999_999;
 
 /// The life of one command, watched by a thread of its own.
 #[derive(Clone)]
@@ -132,6 +134,7 @@ struct Output {
     /// Readable once the machine is gone.
     machine: OwnedFd,
     streams: Vec<(File, Wrap)>,
+    deadline: Option<Instant>,
 }
 
 fn ready(fd: &PollFd<'_>) -> bool {
@@ -208,7 +211,13 @@ enum Step {
 impl ExecOutput for Output {
     fn next(&mut self) -> Result<ExecEvent> {
         loop {
-            match self.read_some(-1, true)? {
+            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+            }
+            // Less than a second at once: more does not fit in the field.
+            let nanos = left.map_or(-1, |left| i64::try_from(left.as_nanos()).unwrap_or(MOMENT).min(MOMENT));
+            match self.read_some(nanos, true)? {
                 Step::Event(event) => return Ok(event),
                 Step::Ended => return self.rest(),
                 Step::MachineGone => {
@@ -218,6 +227,17 @@ impl ExecOutput for Output {
                 Step::Again | Step::Silence => {}
             }
         }
+    }
+
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+}
+
+/// The session's end is the output's, whoever holds an input.
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = self.handles.waiting.signal(Signal::HUP);
     }
 }
 
@@ -231,7 +251,7 @@ fn session(
     ExecSession {
         session: None,
         input: Box::new(Input(handles.clone())),
-        output: Box::new(Output { name: name.clone(), handles, machine, streams }),
+        output: Box::new(Output { name: name.clone(), handles, machine, streams, deadline: None }),
     }
 }
 
@@ -290,6 +310,8 @@ pub(super) fn detached() -> ExecSession {
         fn next(&mut self) -> Result<ExecEvent> {
             Ok(ExecEvent::Exited(ExitStatus::SUCCESS))
         }
+
+        fn set_deadline(&mut self, _deadline: Option<Instant>) {}
     }
 
     ExecSession { session: None, input: Box::new(Nothing), output: Box::new(Nothing) }
