@@ -33,15 +33,24 @@ const OTHER_NAME: [&str; 3] = [
 ];
 const SECRET: &str = "secret violation: ";
 
-/// Sends this process's log to stderr. `level` is a filter of the `tracing` family; the default is `warn`.
+/// What of the engine's log goes to stderr where nobody said. What a guest can bring about at will, in its own words
+/// and of any length, is told as events, which are limited.
+const LEVEL: &str = "warn,microsandbox_network::engine::secrets=off,microsandbox_network::engine::dns=error";
+
+/// Sends this process's log to stderr. `level` is a filter of the `tracing` family.
 /// In a process that already has a log, that one stays.
 pub(crate) fn start(level: Option<&str>, policy: Arc<Compiled>, events: EventLog) {
-    let filter = EnvFilter::try_new(level.unwrap_or("warn")).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_filter(filter);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_filter(filter(level));
     let targets = Targets::new().with_targets(TARGETS.map(|target| (target, Level::DEBUG)));
     let refusals = Refusals { policy, events }.with_filter(targets);
     let _ = tracing_subscriber::registry().with(lines).with(refusals).try_init();
+}
+
+fn filter(level: Option<&str>) -> EnvFilter {
+    EnvFilter::try_new(level.unwrap_or(LEVEL)).unwrap_or_else(|_| EnvFilter::new(LEVEL))
 }
 
 struct Refusals {
@@ -134,5 +143,44 @@ impl Visit for Words {
 
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.take(field.name(), format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_guests_own_words_are_no_lines_of_the_log() {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .with_filter(filter(None));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            let path = "/long".repeat(1000);
+            tracing::error!(target: "microsandbox_network::engine::secrets::handler", path, "secret violation");
+            tracing::warn!(target: "microsandbox_network::engine::dns::forwarder", "a query failed");
+            tracing::warn!(target: "microsandbox_network::engine::network", "the engine stops");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(text.lines().count() == 1 && text.contains("the engine stops"), "{text}");
     }
 }

@@ -1,11 +1,14 @@
-//! The guest's console, kept as a log of bounded size: a guest that prints for ever fills no disk.
+//! The guest's console, and what a machine's parts say, kept as logs of bounded size: a guest that prints for ever, or
+//! makes a part print, fills no disk.
 
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::UnixStream;
+use tokio::process::ChildStderr;
 
 /// One log and one older one of this size at most.
 const LIMIT: u64 = 1 << 20;
@@ -13,22 +16,34 @@ const LIMIT: u64 = 1 << 20;
 /// Copies the console into `log` until QEMU ends. What is over the limit goes to `log.1`.
 pub async fn record(socket: StdUnixStream, log: &Path) -> std::io::Result<()> {
     socket.set_nonblocking(true)?;
-    let mut socket = UnixStream::from_std(socket)?;
-    let mut file = open(log)?;
-    let mut size = file.metadata()?.len();
+    copy(UnixStream::from_std(socket)?, log, |_| Ok(())).await
+}
+
+/// Copies what a part says into the machine's log, which is this process's own stderr too, until the part ends.
+pub async fn record_part(stderr: ChildStderr, log: &Path) -> std::io::Result<()> {
+    copy(stderr, log, |file| Ok(rustix::stdio::dup2_stderr(file)?)).await
+}
+
+/// `begun` is told of each log that takes the place of a full one.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    log: &Path,
+    begun: impl Fn(&File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
-        let count = socket.read(&mut buffer).await?;
+        let count = from.read(&mut buffer).await?;
         if count == 0 {
             return Ok(());
         }
-        if size > LIMIT {
+        // Others write to it as well, and may have put it aside.
+        let mut file = open(log)?;
+        if file.metadata()?.len() > LIMIT {
             fs_err::rename(log, log.with_extension("log.1"))?;
             file = open(log)?;
-            size = 0;
+            begun(file.file())?;
         }
         file.write_all(&buffer[..count])?;
-        size += count as u64;
     }
 }
 
@@ -76,5 +91,22 @@ mod tests {
         writer.join().unwrap();
         let size = |path: &Path| fs_err::metadata(path).unwrap().len();
         assert!(size(&log) + size(&log.with_extension("log.1")) < 3 * LIMIT);
+    }
+
+    #[tokio::test]
+    async fn whoever_writes_to_a_full_log_is_told_of_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("machine.log");
+        fs_err::write(&log, vec![b'o'; usize::try_from(LIMIT).unwrap() + 1]).unwrap();
+        let told = std::cell::RefCell::new(Vec::new());
+        let begun = |file: &File| -> std::io::Result<()> {
+            told.borrow_mut().push(file.try_clone()?);
+            Ok(())
+        };
+        copy(&b"a part's words\n"[..], &log, begun).await.unwrap();
+        let mut own = told.into_inner().pop().unwrap();
+        own.write_all(b"the machine's own\n").unwrap();
+        assert_eq!(fs_err::read_to_string(&log).unwrap(), "a part's words\nthe machine's own\n");
+        assert!(fs_err::metadata(log.with_extension("log.1")).unwrap().len() > LIMIT);
     }
 }

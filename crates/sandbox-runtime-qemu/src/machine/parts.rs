@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
 use sandbox_model::ExtraMount;
@@ -11,14 +12,19 @@ use sandbox_network::{BridgeConfig, RunAs, needs_card};
 use sandbox_share::{ShareConfig, SharePart};
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 use super::config::{Accel, MachineConfig};
+use super::console::record_part;
 use super::monitor::Monitor;
 use super::qemu_command::QemuCommand;
 use super::spawn;
 use crate::files::MachineFiles;
 use crate::memory::new_ram;
+
+/// A part that has ended has closed its end of the pipe; a process it left behind may hold it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A boot's processes. Dropping it kills them.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub struct Parts {
     _link: UnixStream,
     pub monitor: Monitor,
     pub ram: Ram,
+    /// Who writes down what the parts say.
+    logs: Vec<JoinHandle<()>>,
 }
 
 /// The guest's memory, with what the guest's kernel was told of the time stamp counter, and the name of the boot
@@ -115,9 +123,9 @@ impl Parts {
         ram: Ram,
         incoming: bool,
     ) -> std::io::Result<Self> {
-        let share = start_share(files, config).await?;
-        let mounts = start_mounts(files, config).await?;
-        let (network, network_fd) = if needs_card(&config.spec.network) {
+        let mut share = start_share(files, config).await?;
+        let mut mounts = start_mounts(files, config).await?;
+        let (mut network, network_fd) = if needs_card(&config.spec.network) {
             let (ours, qemus) = UnixStream::pair()?;
             (Some(start_network(files, config, ours).await?), Some(OwnedFd::from(qemus)))
         } else {
@@ -129,17 +137,24 @@ impl Parts {
         let command = command(config, accel, ram.tsc_khz, incoming);
         let mut qemu = std::process::Command::new(&config.qemu);
         qemu.args(command.arguments()).current_dir(&files.dir).stdin(Stdio::null()).stdout(Stdio::null());
+        // A guest can make it complain as often as it likes.
+        qemu.stderr(Stdio::piped());
         let memory = ram.memory.try_clone()?;
         let mut fds =
             vec![qemus_link.into(), qemus_console.into(), OwnedFd::from(qemus_monitor), memory.into()];
         fds.extend(network_fd);
         spawn::prepare(&mut qemu, fds);
-        let qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
+        let mut qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot start {}: {error}", config.qemu.display()))
         })?;
         let monitor = Monitor::new(monitor)?;
         let kept = link.try_clone()?;
+        let children = [Some(&mut qemu), Some(&mut share), mounts.as_mut()];
+        let network_child = network.as_mut().map(|network| &mut network.child);
+        let said = children.into_iter().chain([network_child]).flatten();
+        let logs = said.filter_map(|child| child.stderr.take()).map(|said| keep_said(files, said)).collect();
         Ok(Self {
+            logs,
             _link: kept,
             qemu,
             share,
@@ -167,7 +182,21 @@ impl Parts {
                 tracing::warn!("cannot end a part: {error}");
             }
         }
+        // Their last words are the ones that are looked for.
+        for log in self.logs.drain(..) {
+            let _ = tokio::time::timeout(LAST_WORDS, log).await;
+        }
     }
+}
+
+/// Writes down what a part says, until it ends.
+fn keep_said(files: &MachineFiles, said: ChildStderr) -> JoinHandle<()> {
+    let log = files.machine_log();
+    tokio::spawn(async move {
+        if let Err(error) = record_part(said, &log).await {
+            tracing::warn!("what a part says is no longer written down: {error}");
+        }
+    })
 }
 
 async fn internal(
@@ -178,7 +207,7 @@ async fn internal(
     stdout: Stdio,
 ) -> std::io::Result<(Child, Option<ChildStdin>)> {
     let mut command = std::process::Command::new(&config.program);
-    command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout);
+    command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
     spawn::prepare(&mut command, fds);
     let mut child = Command::from(command).kill_on_drop(true).spawn()?;
     let mut pipe = child.stdin.take();
