@@ -20,7 +20,7 @@ pub fn abandon(layout: &Layout, runtime: &dyn Runtime, target: &Target) -> Resul
     // Before Linux 5.14 a process that knows secrets, whose files in /proc are root's, is not told about itself.
     let ours = holders::holds(me, &lock) || holders::signed(me, &lock);
     if ours {
-        runtime.kill(&name)?;
+        runtime.call_off(&name)?;
     }
     Ok(ours)
 }

@@ -23,6 +23,9 @@ use crate::options::QemuOptions;
 use crate::record::{self, SandboxRecord};
 use crate::{boot, memory, secrets, version};
 
+/// For a guest that was just waking, where it cannot fall asleep again.
+const CALLED_OFF_WITHIN: Duration = Duration::from_secs(10);
+
 /// Sandboxes as QEMU machines. All state is on disk: any number of processes may use it at once.
 #[derive(Debug)]
 pub struct QemuRuntime {
@@ -255,6 +258,11 @@ impl Runtime for QemuRuntime {
         let status = boot::status(&files)?;
         if !status.is_at_rest() {
             return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "remove it" });
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        // Also while it wakes: what it was at is in no file then.
+        self.sleep(name, None, CALLED_OFF_WITHIN).map(drop)
+    }
+
         }
         // Whoever settles its memory just now finds nothing to go on with.
         let _memory = memory::lock(&files)?;

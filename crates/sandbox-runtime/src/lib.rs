@@ -260,6 +260,12 @@ pub trait Runtime: Send + Sync {
 
     /// Changes the record of a sandbox at rest; the root disk stays, saved memory does not. The image digest and the root disk's
     /// size must be those it was created with.
+    /// Ends a start that nobody waits for any more. A guest that was waking and has left its saved memory behind
+    /// falls asleep again, where the runtime can do that. Harmless when at rest.
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        self.kill(name)
+    }
+
     fn update(&self, spec: &SandboxSpec) -> Result<()>;
 
     /// Changes CPUs and memory of a running sandbox, where [`Capabilities::live_resources`].

@@ -232,6 +232,10 @@ impl Runtime for Routed {
         self.drivers
             .iter()
             .try_for_each(|driver| if driver.has(name)? { driver.remove(name) } else { Ok(()) })
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        self.of(name)?.call_off(name)
+    }
+
     }
 
     fn update(&self, spec: &SandboxSpec) -> Result<()> {

@@ -17,10 +17,11 @@ type Damage = fn(&Path) -> std::io::Result<()>;
 /// Programs that run beside QEMU, by what follows the program on their command lines.
 const PARTS: [&str; 3] = ["machine", "share", "network"];
 
-pub const CASES: [Case; 5] = [
+pub const CASES: [Case; 6] = [
     ("sleep_with_each_file_damaged", damage),
     ("sleep_with_each_process_killed_as_it_falls_asleep", killed_falling_asleep),
     ("sleep_with_each_process_killed_as_it_wakes", killed_waking),
+    ("sleep_with_a_wake_that_is_called_off", called_off),
     ("sleep_resets_connections_to_others_and_sets_the_clock", resets),
     ("sleep_saves_no_memory_that_was_freed", freed),
 ];
@@ -114,6 +115,41 @@ fn killed_waking() -> Outcome {
         // Killed after it was up, the machine ends a moment later; this makes the moment certain.
         sleeper.runtime().kill(sleeper.name()).map_err(text)?;
         sleeper.check(&format!("{part} killed {after:?} after the order to wake"))?;
+    }
+    Ok(())
+}
+
+/// Whoever waits for a wake gives up at several moments: what runs in the guest's memory is never lost for that.
+fn called_off() -> Outcome {
+    let mut sleeper = Sleeper::new("wake-called-off")?;
+    sleeper.mark()?;
+    let moments = [0, 40, 120, 300].map(|millis| Some(Duration::from_millis(millis)));
+    for after in moments.into_iter().chain([None]) {
+        sleeper.write()?;
+        sleeper.fall_asleep()?;
+        let memory = sleeper.dir().join("memory.json");
+        std::thread::scope(|scope| {
+            let waking = scope.spawn(|| sleeper.runtime().start(sleeper.name()));
+            match after {
+                Some(after) => std::thread::sleep(after),
+                // From then on it is in no file.
+                None => {
+                    while memory.exists() && !waking.is_finished() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            }
+            let called_off = sleeper.runtime().call_off(sleeper.name());
+            let _ = waking.join();
+            // It may have begun only now.
+            called_off.and_then(|()| sleeper.runtime().call_off(sleeper.name())).map_err(text)
+        })?;
+        at_rest(&sleeper)?;
+        let when = format!("called off {after:?} after the order to wake");
+        sleeper.check(&when)?;
+        if !sleeper.is_marked()? {
+            return Err(format!("{when}, it booted instead of waking"));
+        }
     }
     Ok(())
 }

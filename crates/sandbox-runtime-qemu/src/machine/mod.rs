@@ -29,6 +29,7 @@ mod serve;
 mod sleep;
 mod spawn;
 mod start;
+mod starting;
 mod wake;
 
 use std::io::{Read, Write};
@@ -40,7 +41,7 @@ use std::time::{Duration, Instant};
 use rustix::process::DumpableBehavior;
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use config::{Accel, AccelChoice, MachineConfig, StartReport};
@@ -54,6 +55,7 @@ use parts::Parts;
 use ports::Ports;
 use serve::{Ended, Order, Phase, Served};
 use start::Started;
+use starting::{CallOff, Start, until_started};
 
 /// How long a guest may take to end when nobody said how long.
 const GRACE: Duration = Duration::from_secs(10);
@@ -115,14 +117,20 @@ async fn machine(
             return Ok((life, Some(problem)));
         }
     };
-    let booted = tokio::select! {
-        booted = start::start(files, config) => booted,
-        Some(Order::Stop { done, .. } | Order::Kill { done }) = orders.recv() => {
-            report(&StartReport::Failed { problem: "it was stopped while it started".into(), log: String::new() });
-            served.tell(Some(done), Ended::by_force()).await;
+    let (fragile, fragility) = watch::channel(false);
+    let starting = start::start(files, config, &fragile);
+    let host_ends = async {
+        terminate.recv().await;
+    };
+    let called_off =
+        || StartReport::Failed { problem: "it was stopped while it started".into(), log: String::new() };
+    let (booted, early) = match until_started(starting, fragility, &mut orders, host_ends).await {
+        Start::Over(booted, early) => (booted, early),
+        Start::Dropped(done) => {
+            report(&called_off());
+            served.tell(done, Ended::by_force()).await;
             return Ok((life, None));
         }
-        _ = terminate.recv() => return Ok((life, None)),
     };
     let Started { mut parts, link, accel: used, notes, woken } = match booted {
         Ok(booted) => booted,
@@ -134,22 +142,18 @@ async fn machine(
     };
     accel.send_replace(used);
     let _ = served.guest_boot.set(parts.ram.boot.clone());
-    life.say(&Status::Running);
-    if config.secrets.is_some() {
-        *served.values.lock().await = parts.network.as_mut().and_then(|network| network.values.take());
-    }
-    served.ports.serve(&config.spec.ports, published, &link).await;
-    phase.send_replace(Phase::Running(link.clone()));
-    report(&StartReport::Ready { accel: used, notes, woken });
-
-    let cause = tokio::select! {
-        problem = part_ended(files, &mut parts) => Cause::Part(problem),
-        Some(order) = orders.recv() => Cause::Order(order),
-        () = idle(&served.clients, config.spec.idle_timeout) => {
-            tracing::info!("no client for {:?}: stopping", config.spec.idle_timeout);
-            Cause::Idle
+    let cause = if let Some(early) = early {
+        report(&called_off());
+        Cause::Early(early)
+    } else {
+        life.say(&Status::Running);
+        if config.secrets.is_some() {
+            *served.values.lock().await = parts.network.as_mut().and_then(|network| network.values.take());
         }
-        _ = terminate.recv() => Cause::HostEnds,
+        served.ports.serve(&config.spec.ports, published, &link).await;
+        phase.send_replace(Phase::Running(link.clone()));
+        report(&StartReport::Ready { accel: used, notes, woken });
+        until_ended(files, config, &served, &mut parts, &mut orders, &mut terminate).await
     };
     life.say(&Status::Draining);
     phase.send_replace(Phase::Ending("the sandbox is stopping".into()));
@@ -163,6 +167,7 @@ async fn machine(
         Cause::Order(Order::Stop { grace_millis, sleep, done }) => {
             (Some((Duration::from_millis(grace_millis), sleep)), Some(done))
         }
+        Cause::Early(CallOff { grace, sleep, done }) => (Some((grace, sleep)), done),
         Cause::Idle => (Some((GRACE, config.spec.sleep)), None),
         Cause::HostEnds => (Some((GRACE, false)), None),
     };
@@ -182,6 +187,26 @@ async fn machine(
     Ok((life, None))
 }
 
+/// Serves until there is a reason to end.
+async fn until_ended(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    served: &Served,
+    parts: &mut Parts,
+    orders: &mut mpsc::Receiver<Order>,
+    terminate: &mut Signal,
+) -> Cause {
+    tokio::select! {
+        problem = part_ended(files, parts) => Cause::Part(problem),
+        Some(order) = orders.recv() => Cause::Order(order),
+        () = idle(&served.clients, config.spec.idle_timeout) => {
+            tracing::info!("no client for {:?}: stopping", config.spec.idle_timeout);
+            Cause::Idle
+        }
+        _ = terminate.recv() => Cause::HostEnds,
+    }
+}
+
 /// The memory of a machine that ended for good is only in the way.
 fn discard_memory(files: &MachineFiles) {
     if let Err(error) = crate::memory::forget(files) {
@@ -193,6 +218,8 @@ enum Cause {
     /// A part is gone; the problem, unless the guest powered itself off.
     Part(Option<String>),
     Order(Order),
+    /// It was called off while it woke.
+    Early(CallOff),
     /// Nobody needs it.
     Idle,
     HostEnds,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest};
+use tokio::sync::watch;
 
 use super::boot::boot_config;
 use super::config::{Accel, MachineConfig};
@@ -28,11 +29,17 @@ pub struct Started {
 
 /// Wakes, or boots on the first accelerator that works; the last one gets a second try, because a boot that hangs
 /// under emulation is rarely followed by another.
-pub async fn start(files: &MachineFiles, config: &MachineConfig) -> Result<Started, String> {
+///
+/// `fragile` holds while what the guest was at is in no file any more, and the guest does not answer yet.
+pub async fn start(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    fragile: &watch::Sender<bool>,
+) -> Result<Started, String> {
     let mut notes = Vec::new();
     // Goes on while it is looked whether there is anything to wake.
     let counter = TscMeasurement::begin();
-    match wake::wake(files, config).await? {
+    match wake::wake(files, config, fragile).await? {
         Waking::Awake(awake) => {
             let (parts, link, accel) = *awake;
             return Ok(Started { parts, link, accel, notes, woken: true });

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest, WakeCall};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::boot::unix_nanos;
@@ -41,16 +42,23 @@ enum Failure {
 
 /// Goes on from saved memory where there is some that fits. Whatever it gives, nothing saved is left; an error
 /// leaves it for the next start.
-pub async fn wake(files: &MachineFiles, config: &MachineConfig) -> Result<Waking, String> {
+pub async fn wake(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    fragile: &watch::Sender<bool>,
+) -> Result<Waking, String> {
     let _lock = memory::lock(files).map_err(|error| error.to_string())?;
     let outcome = match SavedMemory::read(files) {
         Ok(None) => return Ok(Waking::None),
         Ok(Some(saved)) => match check(files, config, &saved) {
-            Ok(()) => go_on(files, config, &saved).await,
+            Ok(()) => go_on(files, config, &saved, fragile).await,
             Err(problem) => Err(Failure::Memory(problem)),
         },
         Err(error) => Err(Failure::Memory(error.to_string())),
     };
+    if outcome.is_err() {
+        fragile.send_replace(false);
+    }
     match outcome {
         Ok(awake) => {
             // What it was woken from is of no use to anyone. Giving a large file back takes its time: nobody waits
@@ -84,6 +92,7 @@ async fn go_on(
     files: &MachineFiles,
     config: &MachineConfig,
     saved: &SavedMemory,
+    fragile: &watch::Sender<bool>,
 ) -> Result<(Parts, Link, Accel), Failure> {
     let (memory, filled) =
         remember(files, config, saved).map_err(|error| Failure::Memory(error.to_string()))?;
@@ -96,7 +105,7 @@ async fn go_on(
         parts.end().await;
         return Err(Failure::Memory(format!("its memory cannot be read: {error}")));
     }
-    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved)).await;
+    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved, fragile)).await;
     let failure = match woken {
         Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
         Ok(Err(failure)) => failure,
@@ -122,7 +131,12 @@ fn remember(
     Ok((ram, tokio::task::spawn_blocking(move || memory::fill(&target, &source))))
 }
 
-async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) -> Result<Link, Failure> {
+async fn revive(
+    files: &MachineFiles,
+    parts: &mut Parts,
+    saved: &SavedMemory,
+    fragile: &watch::Sender<bool>,
+) -> Result<Link, Failure> {
     let missing = || Failure::Memory("a part was started twice".into());
     let memory = |error: &dyn std::fmt::Display| Failure::Memory(error.to_string());
     watch_console(files, parts.console.take().ok_or_else(missing)?);
@@ -134,6 +148,7 @@ async fn revive(files: &MachineFiles, parts: &mut Parts, saved: &SavedMemory) ->
         }
         parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| memory(&error))?;
         saved.use_up(files).map_err(|error| memory(&error))?;
+        fragile.send_replace(true);
         let link_failed = |error: std::io::Error| Failure::Memory(format!("the guest link: {error}"));
         call(&socket, saved).map_err(link_failed)?;
         parts.monitor.go_on().await.map_err(|error| memory(&error))?;
