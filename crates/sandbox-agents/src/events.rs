@@ -9,16 +9,22 @@
 //!     └───────────────► idle ◄── idle ───────┘                        (into idle, not from these two: Done)
 //! ```
 
-use std::collections::{HashMap, HashSet};
+mod recent;
+
 use std::time::Duration;
 
 use serde_json::Value;
+
+use recent::Recent;
 
 use crate::http::Lines;
 use crate::{Server, ServerError};
 
 /// The server sends a sign of life every ten seconds.
 const SILENCE: Duration = Duration::from_mins(1);
+
+/// A longer name of a session is none: those of servers have thirty characters.
+const LONGEST_NAME: usize = 256;
 
 /// Why a person is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,9 +62,9 @@ enum State {
 /// From events to notices. Pure.
 #[derive(Debug, Default)]
 pub struct SessionWatch {
-    states: HashMap<String, State>,
+    states: Recent<State>,
     /// Sessions that another session started: it is that one's end that counts.
-    children: HashSet<String>,
+    children: Recent<()>,
 }
 
 impl SessionWatch {
@@ -67,11 +73,15 @@ impl SessionWatch {
         let payload = event.get("payload")?;
         let kind = payload.get("type")?.as_str()?;
         let properties = payload.get("properties")?;
-        let session = properties.get("sessionID")?.as_str()?.to_string();
+        let session = properties.get("sessionID")?.as_str()?;
+        if session.len() > LONGEST_NAME {
+            return None;
+        }
+        let session = session.to_string();
         // A message has a parent as well: the one that it answers.
         let of_session = matches!(kind, "session.created" | "session.updated");
         if of_session && properties.pointer("/info/parentID").is_some_and(Value::is_string) {
-            self.children.insert(session.clone());
+            self.children.insert(&session, ());
         }
         let before = self.states.get(&session).copied();
         let tell = |occasion| Some(Notice::Tell { session: session.clone(), occasion });
@@ -99,7 +109,7 @@ impl SessionWatch {
             "session.idle" => match before {
                 Some(State::Idle) => return None,
                 Some(State::Failed | State::Stopped) => (State::Idle, None),
-                _ if self.children.contains(&session) => (State::Idle, None),
+                _ if self.children.get(&session).is_some() => (State::Idle, None),
                 _ => (State::Idle, tell(Occasion::Done)),
             },
             "session.error" => match properties.pointer("/error/name").and_then(Value::as_str) {
@@ -109,7 +119,7 @@ impl SessionWatch {
             },
             _ => return None,
         };
-        self.states.insert(session.clone(), after);
+        self.states.insert(&session, after);
         match notice {
             None if after == State::Working && before != Some(after) => Some(Notice::Works { session }),
             notice => notice,
@@ -247,5 +257,8 @@ mod tests {
         {
             assert_eq!(watch.see(&event), None);
         }
+        let named = |length| json!({ "sessionID": "s".repeat(length) });
+        assert_eq!(told(watch, "session.idle", named(256)), Some(Occasion::Done));
+        assert_eq!(told(watch, "session.idle", named(257)), None);
     }
 }

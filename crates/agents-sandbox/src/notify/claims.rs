@@ -1,26 +1,53 @@
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::VecDeque;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
+use fs_err as fs;
 use sandbox_lifecycle::Occasion;
 use sandbox_state::{Lock, LockMode, StateError, make_private_dir};
 use sha2::{Digest, Sha256};
+
+/// Of one client, which holds a file open for each.
+const MOST: usize = 64;
 
 /// Which of the clients of one sandbox tells what: the one that holds its lock, until the session works again.
 #[derive(Debug)]
 pub struct Claims {
     dir: PathBuf,
-    held: HashMap<(String, Occasion), Lock>,
+    /// The oldest first.
+    held: VecDeque<Claim>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    session: String,
+    occasion: Occasion,
+    lock: Lock,
+}
+
+impl Claim {
+    /// The file goes while its lock is held: whoever waits for it looks whether it is still there.
+    fn end(self) {
+        let _ = fs::remove_file(self.lock.path());
+    }
 }
 
 impl Claims {
+    /// Clears away what clients that are gone had claimed.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, held: HashMap::new() }
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file())
+                && let Ok(lock) = Lock::try_take(&entry.path(), LockMode::Exclusive, "notify")
+            {
+                let _ = fs::remove_file(lock.path());
+            }
+        }
+        Self { dir, held: VecDeque::new() }
     }
 
     /// Whether it is this client's to tell. Two are better than none, so a claim that cannot be made counts.
     pub fn take(&mut self, session: &str, occasion: Occasion) -> bool {
-        let key = (session.to_string(), occasion);
-        if self.held.contains_key(&key) {
+        if self.held.iter().any(|claim| claim.session == session && claim.occasion == occasion) {
             // It works again without our having heard it.
             return true;
         }
@@ -30,9 +57,14 @@ impl Claims {
         if make_private_dir(&self.dir).is_err() {
             return true;
         }
-        match Lock::try_take(&path, LockMode::Exclusive, "notify") {
+        match lock(&path) {
             Ok(lock) => {
-                self.held.insert(key, lock);
+                if self.held.len() == MOST
+                    && let Some(oldest) = self.held.pop_front()
+                {
+                    oldest.end();
+                }
+                self.held.push_back(Claim { session: session.into(), occasion, lock });
                 true
             }
             Err(StateError::Held { .. }) => false,
@@ -42,7 +74,21 @@ impl Claims {
 
     /// The next time is another one.
     pub fn release(&mut self, session: &str) {
-        self.held.retain(|(held, _), _| held != session);
+        let claims = std::mem::take(&mut self.held).into_iter();
+        let (ended, held): (VecDeque<_>, _) = claims.partition(|claim| claim.session == session);
+        self.held = held;
+        ended.into_iter().for_each(Claim::end);
+    }
+}
+
+/// The lock of the file that is there, and not of one that its last holder has just removed.
+fn lock(path: &Path) -> Result<Lock, StateError> {
+    loop {
+        let lock = Lock::try_take(path, LockMode::Exclusive, "notify")?;
+        let own = rustix::fs::fstat(lock.as_fd()).map_err(std::io::Error::from)?;
+        if fs::metadata(path).is_ok_and(|there| there.ino() == own.st_ino && there.dev() == own.st_dev) {
+            return Ok(lock);
+        }
     }
 }
 
@@ -62,6 +108,28 @@ mod tests {
         assert!(two.take("ses_1", Occasion::Done));
         drop(two);
         assert!(one.take("ses_1", Occasion::Done), "a client that is gone claims nothing");
+    }
+
+    #[test]
+    fn claims_leave_no_files_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("claims");
+        let files = || std::fs::read_dir(&place).unwrap().count();
+        let mut one = Claims::new(place.clone());
+        for number in 0..3 * MOST {
+            assert!(one.take(&format!("ses_{number}"), Occasion::Done));
+        }
+        assert_eq!(files(), MOST, "the newest are kept");
+        let last = format!("ses_{}", 3 * MOST - 1);
+        one.release(&last);
+        assert_eq!(files(), MOST - 1);
+        let mut two = Claims::new(place.clone());
+        assert_eq!(files(), MOST - 1, "those of a client that lives stay");
+        assert!(!two.take(&format!("ses_{}", 3 * MOST - 2), Occasion::Done));
+        assert!(two.take(&last, Occasion::Done));
+        drop((one, two));
+        Claims::new(place.clone());
+        assert_eq!(files(), 0, "those of clients that are gone");
     }
 
     /// What is told twice is better than what nobody tells, and nothing is cleared away.

@@ -7,6 +7,7 @@
 
 mod channel;
 mod claims;
+mod pace;
 
 use std::sync::Arc;
 use std::thread;
@@ -20,6 +21,7 @@ use sandbox_state::SandboxFiles;
 use crate::agents_with::agents_with;
 use crate::error::CommandError;
 use claims::Claims;
+use pace::Pace;
 
 /// Between two tries to reach the server: doubled up to the longest; a stream that lived a while begins anew.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -85,6 +87,7 @@ pub fn start(
         project: project.into(),
         wishes,
         claims: Claims::new(files.claims()),
+        pace: Pace::default(),
     };
     thread::Builder::new().name("notify".into()).spawn(move || listener.run())?;
     Ok(())
@@ -98,6 +101,7 @@ struct Listener {
     project: String,
     wishes: Wishes,
     claims: Claims,
+    pace: Pace,
 }
 
 impl Listener {
@@ -125,8 +129,11 @@ impl Listener {
             match watch.see(&event) {
                 Some(Notice::Works { session }) => self.claims.release(&session),
                 Some(Notice::Tell { session, occasion })
-                    if self.wishes.occasions.contains(&occasion) && self.claims.take(&session, occasion) =>
+                    if self.wishes.occasions.contains(&occasion)
+                        && self.pace.has_room(Instant::now())
+                        && self.claims.take(&session, occasion) =>
                 {
+                    self.pace.count(Instant::now());
                     self.tell(occasion);
                 }
                 _ => {}
