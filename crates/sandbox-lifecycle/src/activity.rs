@@ -41,11 +41,16 @@ impl Activity for RecordedServer {
     fn poll(&mut self) -> Result<Vec<Session>, ActivityError> {
         let record = read_record::<DaemonRecord>(&self.files.daemon())
             .map_err(|error| ActivityError(error.to_string()))?;
-        let boot_id =
-            self.runtime.boot_id(&self.sandbox).map_err(|error| ActivityError(error.to_string()))?;
-        let Some(record) = record.filter(|record| Some(&record.boot_id) == boot_id.as_ref()) else {
+        let unknown = |error: sandbox_runtime::RuntimeError| ActivityError(error.to_string());
+        let boot_id = self.runtime.boot_id(&self.sandbox).map_err(unknown)?;
+        // Whoever wakes the sandbox has not always to do with the server, which goes on all the same.
+        let guest_boot = self.runtime.guest_boot(&self.sandbox).map_err(unknown)?;
+        let (Some(record), Some(boot_id), Some(guest_boot)) = (record, boot_id, guest_boot) else {
             return Ok(Vec::new());
         };
+        if !record.is_of(&boot_id, &guest_boot) {
+            return Ok(Vec::new());
+        }
         let dial = || self.runtime.dial(&self.sandbox, record.port);
         let server = Server::new(self.daemon, Box::new(dial), &record.password, PATIENCE);
         activity(server, GUEST_WORKSPACE).poll()

@@ -103,6 +103,30 @@ pub struct SeenWorktree {
 #[serde(deny_unknown_fields)]
 pub struct DaemonRecord {
     pub boot_id: String,
+    /// The boot of the guest, which a sandbox that slept goes on with; records of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_boot: Option<String>,
     pub port: u16,
     pub password: String,
+}
+
+impl DaemonRecord {
+    /// Whether the server can live in the boot of this id, in a guest that booted as `guest_boot`.
+    pub fn is_of(&self, boot_id: &str, guest_boot: &str) -> bool {
+        self.guest_boot.as_deref().map_or(self.boot_id == boot_id, |known| known == guest_boot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_of_its_guests_boot() {
+        let earlier = r#"{ "boot_id": "start 1", "port": 1, "password": "p" }"#;
+        let mut record: DaemonRecord = serde_json::from_str(earlier).unwrap();
+        assert!(record.is_of("start 1", "guest 1") && !record.is_of("start 2", "guest 1"));
+        record.guest_boot = Some("guest 1".into());
+        assert!(record.is_of("start 2", "guest 1") && !record.is_of("start 1", "guest 2"));
+    }
 }

@@ -80,6 +80,7 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
     process.end()?;
     let record = DaemonRecord {
         boot_id: up.boot_id.clone(),
+        guest_boot: Some(up.guest_boot.clone()),
         port: DAEMON_PORT,
         password: hex::encode(rand::random::<[u8; 24]>()),
     };
@@ -123,8 +124,10 @@ pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
 
 /// Notes that the server is of this boot too: it came over from the last one, asleep.
 fn keep(files: &SandboxFiles, record: &mut DaemonRecord, up: &Up) -> Result<()> {
-    if record.boot_id != up.boot_id {
+    let guest_boot = Some(up.guest_boot.clone());
+    if record.boot_id != up.boot_id || record.guest_boot != guest_boot {
         record.boot_id.clone_from(&up.boot_id);
+        record.guest_boot = guest_boot;
         write_record(&files.daemon(), record)?;
     }
     Ok(())

@@ -65,7 +65,7 @@ fn sessions(context: &Context<'_>, up: &Up, files: &SandboxFiles) -> Option<Stri
             (count > 0).then(|| format!("at work on {count} {word}"))
         }
         // What nobody knows is protected; but the server of another boot is gone, not silent.
-        Err(_) if record.boot_id == up.boot_id => Some("silent about what it does".into()),
+        Err(_) if record.is_of(&up.boot_id, &up.guest_boot) => Some("silent about what it does".into()),
         Err(_) => None,
     }
 }

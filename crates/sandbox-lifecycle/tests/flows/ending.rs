@@ -1,7 +1,12 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_lifecycle::{LifecycleError, ListFilter, keeper_status, kill, list, logs, remove, stop};
+use sandbox_lifecycle::{
+    LifecycleError, ListFilter, agent_activity, keeper_status, kill, list, logs, remove, stop,
+};
+use sandbox_runtime::Runtime;
 use sandbox_runtime::fake::Faults;
+use sandbox_state::{DaemonRecord, write_record};
 
 use crate::Case;
 use crate::lab::Lab;
@@ -13,8 +18,38 @@ pub const CASES: &[Case] = &[
     ("remove_refuses_a_running_sandbox_and_keeps_its_record", remove_running),
     ("an_idle_sandbox_stops_and_a_client_that_comes_meanwhile_waits", idle),
     ("a_broken_record_is_a_row_of_its_own", broken_record),
+    ("a_server_that_slept_is_asked_whoever_wakes_the_sandbox", slept_server),
     ("the_list_says_what_holds_a_sandbox", holders),
 ];
+
+/// Whoever wakes it for a shell has nothing to do with the server.
+fn slept_server() {
+    let lab = Lab::new();
+    let up = lab.up();
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut record = DaemonRecord {
+        boot_id: up.boot_id.clone(),
+        guest_boot: Some(up.guest_boot.clone()),
+        port: unused,
+        password: "secret".into(),
+    };
+    let write = |record: &DaemonRecord| write_record(&lab.files().daemon(), record).unwrap();
+    write(&record);
+    let mut activity = agent_activity(Arc::new(lab.runtime.clone()), &up.name, lab.files());
+    assert!(activity.poll().is_err(), "a server that does not answer");
+    lab.runtime.sleep(&up.name, None, Duration::from_secs(5)).unwrap();
+    lab.runtime.start(&up.name).unwrap();
+    assert!(activity.poll().is_err(), "it goes on, and nobody knows what it does");
+    // A record of an earlier version knows the start alone.
+    record.guest_boot = None;
+    write(&record);
+    assert!(activity.poll().unwrap().is_empty());
+    record.guest_boot = Some(up.guest_boot.clone());
+    write(&record);
+    lab.runtime.stop(&up.name, Duration::from_secs(5)).unwrap();
+    lab.runtime.start(&up.name).unwrap();
+    assert!(activity.poll().unwrap().is_empty(), "a server of a boot that is over");
+}
 
 fn stop_keeps() {
     let lab = Lab::new();
