@@ -2,11 +2,16 @@
 //! its index, its `HEAD` and where its branch has been.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use rustix::fs::{Mode, OFlags};
 use sandbox_model::VolumeName;
 pub use sandbox_state::SeenWorktree;
+use sha2::{Digest, Sha256};
 
 use crate::Project;
 
@@ -17,6 +22,9 @@ pub type Seen = BTreeMap<String, SeenWorktree>;
 
 /// More than anyone has; whoever works in the sandbox can make any number of them.
 const MOST: usize = 500;
+
+/// A path and the end of its line, in bytes.
+const LONGEST_POINTER: u64 = 8 << 10;
 
 /// `git gc` asks this setting. The first line says that this is a guest, whose settings these are.
 pub const KEEP: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
@@ -65,9 +73,23 @@ pub fn worktrees(project: &Project, home: Option<&VolumeName>) -> Worktrees {
         let born = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let born = born.map_or(0, |born| born.as_nanos());
         let home = home.map(ToString::to_string).unwrap_or_default();
-        Some((name, format!("{}-{born}-{home}", found.ino())))
+        // Moved on the host, it is where the guest has not had it.
+        let place = hex::encode(&Sha256::digest(pointer(&entry.path()).unwrap_or_default())[..8]);
+        Some((name, format!("{}-{born}-{place}-{home}", found.ino())))
     });
     marked.collect()
+}
+
+/// What an entry says of its worktree's place. Whoever works in the sandbox may have put anything there.
+fn pointer(entry: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(entry.join("gitdir"), flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST_POINTER).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// Whether there is none that the guest has not seen to.
@@ -93,7 +115,7 @@ pub fn seen(worktrees: &Worktrees, own: &[&str], said: &str) -> Seen {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, chown};
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
     use std::process::Command;
 
     use super::super::tests::git;
@@ -259,6 +281,36 @@ mod tests {
         assert!(!has_seen(&known, &again) && own(&again, &known).is_empty());
         let elsewhere = worktrees(&place.project(), Some(&"home-2".parse().unwrap()));
         assert!(!has_seen(&known, &elsewhere) && own(&elsewhere, &known).is_empty());
+    }
+
+    #[test]
+    fn one_that_the_host_moved_is_not_where_the_guest_had_it() {
+        let place = Place::new();
+        git(&place.repository(), &["worktree", "prune"]);
+        git(&place.repository(), &["worktree", "add", "--quiet", place.tree().to_str().unwrap(), "fix-it"]);
+        let found = worktrees(&place.project(), None);
+        let known = seen(&found, &[], &place.stand_in_beside(SHARED, &[]));
+        assert_eq!(own(&found, &known), ["fix-it"]);
+        let elsewhere = place.path("of the host/trees");
+        fs_err::create_dir_all(&elsewhere).unwrap();
+        git(
+            &place.repository(),
+            &["worktree", "move", place.tree().to_str().unwrap(), elsewhere.to_str().unwrap()],
+        );
+        // The guest has no such folder.
+        fs_err::remove_dir_all(place.path("of the host")).unwrap();
+        let moved = worktrees(&place.project(), None);
+        assert!(!has_seen(&known, &moved) && own(&moved, &known).is_empty());
+        place.stand_in_beside(SHARED, &own(&moved, &known));
+        assert!(place.survives());
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_pointer_holds_nobody_up() {
+        let place = Place::new();
+        fs_err::remove_file(place.entry()).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, place.entry(), Mode::RUSR | Mode::WUSR).unwrap();
+        assert_eq!(worktrees(&place.project(), None).len(), 1);
     }
 
     #[test]
