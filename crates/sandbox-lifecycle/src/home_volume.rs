@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{Digest, GUEST_HOME, VolumeName};
-use sandbox_state::{Layout, ProjectState, Stamp, crash, find_system_tool, make_private_dir};
+use sandbox_state::{
+    Layout, ProjectState, SandboxFiles, Stamp, crash, find_system_tool, make_private_dir, read_record,
+};
 
 use crate::{Context, LifecycleError, Result, Target};
 
@@ -154,6 +156,16 @@ pub fn finish(
     fs::set_permissions(&unfinished.file, std::fs::Permissions::from_mode(0o600))?;
     fs::File::open(&unfinished.file)?.sync_all()?;
     place(context, target, &unfinished.file)
+}
+
+/// Removes a new home that could not be recorded: nobody would find it. It stays where the record may name it all the
+/// same, because only the folder's sync failed.
+pub fn remove_unrecorded(files: &SandboxFiles, home: &VolumeName, path: &Path) -> Result<()> {
+    let names_it = |now: ProjectState| now.home_volume.as_ref() == Some(home);
+    if read_record(&files.state()).is_ok_and(|record| !record.is_some_and(names_it)) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
 }
 
 /// The folders of volumes being made, or left by a killed command, and whose they are.
@@ -375,3 +387,27 @@ mod tests {
         assert!(error.to_string().contains("missing"), "{error}");
     }
 }
+
+    #[test]
+    fn a_home_that_the_record_names_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = sandbox_state::Environment { home: Some(dir.path().into()), ..Default::default() };
+        let layout = Layout::new(&environment).unwrap();
+        let checkout = sandbox_model::CheckoutSlug::new("project", dir.path());
+        let files = layout.sandbox_state(&checkout, sandbox_model::AgentName::Opencode);
+        let (home, path): (VolumeName, _) = ("home-1".parse().unwrap(), dir.path().join("home-1.ext4"));
+        let removed = |recorded: Option<&str>| {
+            fs::write(&path, "").unwrap();
+            let home_volume = recorded.map(|name| name.parse().unwrap());
+            let state = ProjectState { home_volume, ..ProjectState::default() };
+            sandbox_state::write_record(&files.state(), &state).unwrap();
+            remove_unrecorded(&files, &home, &path).unwrap();
+            !path.exists()
+        };
+        assert!(!removed(Some("home-1")), "only the sync of its folder has failed");
+        assert!(removed(Some("home-2")) && removed(None), "nobody would find it");
+        fs::write(&path, "").unwrap();
+        fs::write(files.state(), "broken").unwrap();
+        remove_unrecorded(&files, &home, &path).unwrap();
+        assert!(path.exists(), "nobody knows");
+    }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use sandbox_model::{Digest, SandboxSpec, VolumeName};
-use sandbox_state::{ProjectState, SandboxFiles, read_record, write_record};
+use sandbox_state::{ProjectState, SandboxFiles, write_record};
 
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::Plan;
+use crate::home_volume::remove_unrecorded;
 use crate::volumes::{How, make};
 use crate::{Change, Context, Declined, HomeChoice, HomeQuestion, Result, Target, home_choice_needed};
 
@@ -64,8 +65,7 @@ pub fn replace(
     Ok(())
 }
 
-/// Records a home that was just made. One that cannot be recorded goes again: nobody would find it. It stays
-/// where the record may name it all the same, because only the folder's sync failed.
+/// Records a home that was just made. One that cannot be recorded goes again.
 pub fn record(
     files: &SandboxFiles,
     state: &mut ProjectState,
@@ -73,12 +73,9 @@ pub fn record(
     path: &Path,
     image: &Digest,
 ) -> Result<()> {
-    settle(state, home, image);
+    settle(state, home.clone(), image);
     write_record(&files.state(), state).or_else(|error| {
-        let names_it = |now: ProjectState| now.home_volume == state.home_volume;
-        if read_record(&files.state()).is_ok_and(|record| !record.is_some_and(names_it)) {
-            fs_err::remove_file(path)?;
-        }
+        remove_unrecorded(files, &home, path)?;
         Err(error.into())
     })
 }

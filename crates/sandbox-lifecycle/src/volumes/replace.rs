@@ -167,7 +167,7 @@ impl Begun {
             fingerprints: BTreeMap::from([(IMAGE_FINGERPRINT.into(), self.content_id)]),
         };
         if let Err(error) = write_record(&files.state(), &fresh) {
-            fs::remove_file(new_path)?;
+            home_volume::remove_unrecorded(&files, &new, new_path)?;
             return Err(error.into());
         }
         let kept = self.remove_old.then(|| remove_old(context, &self.path, new_path));
