@@ -24,14 +24,15 @@ pub(crate) fn drop_saved(context: &Context<'_>, name: &SandboxName, reason: &str
 /// Drops what was saved longer ago than `keep`, and says so. Returns the bytes that gave back. A sandbox that
 /// is busy keeps its memory.
 pub fn forget_old_memory(context: &Context<'_>, keep: Duration) -> Result<ByteSize> {
-    let now = Stamp::now();
+    let oldest = oldest_kept(Stamp::now(), keep);
     let mut freed = 0;
     for info in context.runtime.list()?.sandboxes {
-        if info.saved_memory.is_none() || !is_old(info.updated, now, keep) {
+        if info.saved_memory.is_none() || info.updated >= oldest {
             continue;
         }
         let name = &info.spec.name;
-        if let Ok(Some(size)) = context.runtime.forget_memory(name) {
+        // What was saved since the list was made is kept.
+        if let Ok(Some(size)) = context.runtime.forget_memory_before(name, oldest) {
             freed += size.bytes();
             context.reporter.verbose(&format!("the memory of {name} was saved long ago and is dropped"));
         }
@@ -39,9 +40,9 @@ pub fn forget_old_memory(context: &Context<'_>, keep: Duration) -> Result<ByteSi
     Ok(ByteSize::from_bytes(freed))
 }
 
-/// A time of the future is no age.
-fn is_old(saved: i64, now: i64, keep: Duration) -> bool {
-    u64::try_from(now.saturating_sub(saved)).is_ok_and(|age| age > keep.as_secs())
+/// What was saved before that is old.
+fn oldest_kept(now: i64, keep: Duration) -> i64 {
+    now.saturating_sub(i64::try_from(keep.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -51,8 +52,7 @@ mod tests {
     #[test]
     fn what_was_saved_longer_ago_than_it_is_kept_is_old() {
         let keep = Duration::from_secs(100);
-        assert!(is_old(0, 101, keep));
-        assert!(!is_old(0, 100, keep));
-        assert!(!is_old(200, 100, keep));
+        assert_eq!(oldest_kept(1000, keep), 900);
+        assert!(oldest_kept(1000, Duration::MAX) < 0);
     }
 }

@@ -245,8 +245,22 @@ impl Runtime for QemuRuntime {
         if boot::status(&files)?.is_at_rest() { memory::forget(&files) } else { Ok(None) }
     }
 
+    fn forget_memory_before(&self, name: &SandboxName, time: i64) -> Result<Option<ByteSize>> {
+        let (files, _) = self.existing(name)?;
+        // Under it nobody starts the sandbox, so that none falls asleep anew.
+        let _lock = Self::change_lock(&files)?;
+        let (files, record) = self.existing(name)?;
+        let info = record::info(&files, record)?;
+        if info.status.is_at_rest() && info.updated < time { memory::forget(&files) } else { Ok(None) }
+    }
+
     fn kill(&self, name: &SandboxName) -> Result<()> {
         self.end(name, &MachineRequest::Kill).map(drop)
+    }
+
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        // Also while it wakes: what it was at is in no file then.
+        self.sleep(name, None, CALLED_OFF_WITHIN).map(drop)
     }
 
     fn remove(&self, name: &SandboxName) -> Result<()> {
@@ -258,11 +272,6 @@ impl Runtime for QemuRuntime {
         let status = boot::status(&files)?;
         if !status.is_at_rest() {
             return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "remove it" });
-    fn call_off(&self, name: &SandboxName) -> Result<()> {
-        // Also while it wakes: what it was at is in no file then.
-        self.sleep(name, None, CALLED_OFF_WITHIN).map(drop)
-    }
-
         }
         // Whoever settles its memory just now finds nothing to go on with.
         let _memory = memory::lock(&files)?;

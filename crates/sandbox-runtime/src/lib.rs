@@ -251,8 +251,20 @@ pub trait Runtime: Send + Sync {
         Ok(None)
     }
 
+    /// [`Runtime::forget_memory`] of what was saved before `time`, in seconds since 1970. What is newer stays, also
+    /// where it was saved a moment ago.
+    fn forget_memory_before(&self, _name: &SandboxName, _time: i64) -> Result<Option<ByteSize>> {
+        Ok(None)
+    }
+
     /// Powers off at once. Harmless when at rest. Legal in every status.
     fn kill(&self, name: &SandboxName) -> Result<()>;
+
+    /// Ends a start that nobody waits for any more. A guest that was waking and has left its saved memory behind
+    /// falls asleep again, where the runtime can do that. Harmless when at rest.
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        self.kill(name)
+    }
 
     /// Deletes a sandbox at rest with its root disk. Never touches the home disk or the workspace.
     /// Harmless when there is none.
@@ -260,12 +272,6 @@ pub trait Runtime: Send + Sync {
 
     /// Changes the record of a sandbox at rest; the root disk stays, saved memory does not. The image digest and the root disk's
     /// size must be those it was created with.
-    /// Ends a start that nobody waits for any more. A guest that was waking and has left its saved memory behind
-    /// falls asleep again, where the runtime can do that. Harmless when at rest.
-    fn call_off(&self, name: &SandboxName) -> Result<()> {
-        self.kill(name)
-    }
-
     fn update(&self, spec: &SandboxSpec) -> Result<()>;
 
     /// Changes CPUs and memory of a running sandbox, where [`Capabilities::live_resources`].

@@ -224,18 +224,22 @@ impl Runtime for Routed {
         self.of(name)?.forget_memory(name)
     }
 
+    fn forget_memory_before(&self, name: &SandboxName, time: i64) -> Result<Option<ByteSize>> {
+        self.of(name)?.forget_memory_before(name, time)
+    }
+
     fn kill(&self, name: &SandboxName) -> Result<()> {
         self.of(name)?.kill(name)
+    }
+
+    fn call_off(&self, name: &SandboxName) -> Result<()> {
+        self.of(name)?.call_off(name)
     }
 
     fn remove(&self, name: &SandboxName) -> Result<()> {
         self.drivers
             .iter()
             .try_for_each(|driver| if driver.has(name)? { driver.remove(name) } else { Ok(()) })
-    fn call_off(&self, name: &SandboxName) -> Result<()> {
-        self.of(name)?.call_off(name)
-    }
-
     }
 
     fn update(&self, spec: &SandboxSpec) -> Result<()> {

@@ -140,9 +140,19 @@ fn forgotten(harness: &dyn Harness) -> Outcome {
     sandbox.sh("echo kept > \"$HOME/kept\"; echo kept > kept")?;
     start_counting(&sandbox)?;
     fall_asleep(&sandbox)?;
-    check!(runtime.forget_memory(name)?.is_some(), "nothing was forgotten");
+    let fell_asleep = updated(&sandbox)?;
+    check_eq!(runtime.forget_memory_before(name, fell_asleep)?, None, "memory that is newer");
+    check!(saved(&sandbox)?, "newer memory was dropped");
+    check!(runtime.forget_memory_before(name, fell_asleep + 1)?.is_some(), "nothing was forgotten");
     check_eq!(runtime.forget_memory(name)?, None, "memory to forget a second time");
     check_is_booted_anew(&sandbox)
+}
+
+fn updated(sandbox: &Sandbox<'_>) -> Outcome<i64> {
+    match sandbox.runtime().inspect(sandbox.name())? {
+        Some(info) => Ok(info.updated),
+        None => fail!("{} is gone", sandbox.name()),
+    }
 }
 
 fn update_drops(harness: &dyn Harness) -> Outcome {

@@ -174,6 +174,12 @@ impl Runtime for FakeRuntime {
         machine.forget_memory()
     }
 
+    fn forget_memory_before(&self, name: &SandboxName, time: i64) -> Result<Option<ByteSize>> {
+        let machine = self.machine(name);
+        let _control = machine.control()?;
+        if self.store.require(name)?.updated < time { machine.forget_memory() } else { Ok(None) }
+    }
+
     fn kill(&self, name: &SandboxName) -> Result<()> {
         self.machine(name).kill()
     }
