@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -312,8 +312,12 @@ pub fn find(program: &str) -> Result<PathBuf> {
     })
 }
 
-pub fn run(command: &mut Command, file: &Path) -> Result<()> {
-    let output = command.output()?;
+fn run(command: &mut Command, file: &Path) -> Result<()> {
+    well(&command.output()?, file)
+}
+
+/// Fails unless the program ended well.
+pub fn well(output: &Output, file: &Path) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
@@ -386,7 +390,6 @@ mod tests {
         let error = make_file_system(&dir.path().join("missing"), &dir.path().join("f"), (1, 1)).unwrap_err();
         assert!(error.to_string().contains("missing"), "{error}");
     }
-}
 
     #[test]
     fn a_home_that_the_record_names_stays() {
@@ -411,3 +414,4 @@ mod tests {
         remove_unrecorded(&files, &home, &path).unwrap();
         assert!(path.exists(), "nobody knows");
     }
+}

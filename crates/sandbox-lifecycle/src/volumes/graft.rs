@@ -9,7 +9,8 @@ use std::process::Command;
 
 use fs_err as fs;
 
-use crate::home_volume::{find, run};
+use super::confined;
+use crate::home_volume::{find, well};
 use crate::{LifecycleError, Result};
 
 /// One entry of the folder, by its place below it.
@@ -34,7 +35,8 @@ pub fn graft(home: &Path, file: &Path, owner: (u32, u32)) -> Result<()> {
     let commands = file.with_extension("debugfs");
     fs::write(&commands, script)?;
     // It goes on after a command that failed, and ends well; what it says of failures is all there is.
-    let output = Command::new(find("debugfs")?).args(["-w", "-f"]).arg(&commands).arg(file).output()?;
+    let output =
+        confined::output(Command::new(find("debugfs")?).args(["-w", "-f"]).arg(&commands).arg(file), file)?;
     let said = String::from_utf8_lossy(&output.stderr);
     let problems: Vec<&str> = said.lines().filter(|line| !line.starts_with("debugfs ")).collect();
     if output.status.success() && problems.is_empty() {
@@ -45,7 +47,7 @@ pub fn graft(home: &Path, file: &Path, owner: (u32, u32)) -> Result<()> {
 
 /// Brings a file system that was not unmounted into order, as its next mount would.
 pub fn settle(file: &Path) -> Result<()> {
-    let output = Command::new(find("e2fsck")?).args(["-f", "-p"]).arg(file).output()?;
+    let output = confined::output(Command::new(find("e2fsck")?).args(["-f", "-p"]).arg(file), file)?;
     // e2fsck(8): 1 is "errors corrected", such as a journal that was played back.
     if matches!(output.status.code(), Some(0 | 1)) {
         return Ok(());
@@ -57,7 +59,8 @@ pub fn settle(file: &Path) -> Result<()> {
 
 /// Fails unless the file system is in perfect order.
 pub fn verify(file: &Path) -> Result<()> {
-    run(Command::new(find("e2fsck")?).args(["-f", "-n"]).arg(file), file)
+    let output = confined::output(Command::new(find("e2fsck")?).args(["-f", "-n"]).arg(file), file)?;
+    well(&output, file)
 }
 
 /// Parents before what is in them.
@@ -97,7 +100,7 @@ fn look(file: &Path, entries: &[Entry]) -> Result<HashMap<String, bool>> {
     }
     let commands = file.with_extension("debugfs");
     fs::write(&commands, script)?;
-    let output = Command::new(find("debugfs")?).arg("-f").arg(&commands).arg(file).output()?;
+    let output = confined::output(Command::new(find("debugfs")?).arg("-f").arg(&commands).arg(file), file)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(LifecycleError::HomeVolume { path: file.into(), problem: said.trim().into() });

@@ -1,6 +1,7 @@
 //! Home volumes, as the user handles them. Which one is current stands in the state file and nowhere else;
 //! it is written last, when the new volume is whole.
 
+mod confined;
 mod copy;
 mod edit;
 mod error;
