@@ -28,7 +28,7 @@ impl ShareFs {
         let dir = self.pin(ctx, parent)?;
         match self.inner.lookup(ctx, dir.inner, name) {
             Ok(mut entry) => {
-                self.introduce(ctx, parent, name, &mut entry, Novelty::MayBeKnown);
+                self.introduce(ctx, parent, name, &mut entry, Novelty::MayBeKnown)?;
                 Ok(entry)
             }
             Err(missing) if missing.raw_os_error() == Some(libc::ENOENT) => Ok(absent()),
@@ -64,7 +64,7 @@ impl ShareFs {
         // The directory itself may grow by a block.
         let mut entry = self.metered(dir.inner, |_| BLOCK, || make(dir.inner))?;
         self.charge_new(&entry.attr);
-        self.introduce(ctx, parent, name, &mut entry, novelty);
+        self.introduce(ctx, parent, name, &mut entry, novelty)?;
         Ok(entry)
     }
 
@@ -122,7 +122,7 @@ impl ShareFs {
         self.judge(&Change::Make { dir: parent, name, kind, of: Some(node) })?;
         let link = || self.inner.link(ctx, file.inner, dir.inner, name);
         let mut entry = self.metered(dir.inner, |_| BLOCK, link)?;
-        self.introduce(ctx, parent, name, &mut entry, Novelty::MayBeKnown);
+        self.introduce(ctx, parent, name, &mut entry, Novelty::MayBeKnown)?;
         Ok(entry)
     }
 

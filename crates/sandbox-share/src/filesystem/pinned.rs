@@ -71,7 +71,8 @@ impl ShareFs {
         nodes.place(node).is_some_and(|(parent, name)| parent == ROOT && self.inner.is_single_file(name))
     }
 
-    /// Tells the guest of `entry`, found as `name` in `parent`: replaces the inner number by ours.
+    /// Tells the guest of `entry`, found as `name` in `parent`: replaces the inner number by ours. `ENFILE` for one file
+    /// too many, unless it was made just now: then [`ShareFs::room_for_one_more`] has looked.
     pub(super) fn introduce(
         &self,
         ctx: Context,
@@ -79,7 +80,7 @@ impl ShareFs {
         name: &CStr,
         entry: &mut Entry,
         novelty: Novelty,
-    ) {
+    ) -> io::Result<()> {
         let found = found(entry);
         let mut nodes = self.nodes();
         // The number stays, whichever file the name leads to.
@@ -92,7 +93,7 @@ impl ShareFs {
             entry.inode = node;
             entry.attr.flags &= !ATTR_SUBMOUNT;
             self.tidy(&mut nodes);
-            return;
+            return Ok(());
         }
         let identity = match novelty {
             Novelty::New | Novelty::NewAndOpen => Identity::Stranger,
@@ -118,6 +119,11 @@ impl ShareFs {
                 nodes.seen_at(node, parent, name);
                 node
             }
+            None if novelty == Novelty::MayBeKnown && nodes.is_full() => {
+                nodes.release(found.inner);
+                self.tidy(&mut nodes);
+                return error(libc::ENFILE);
+            }
             None => nodes.admit(parent, name, &found),
         };
         nodes.remember(node);
@@ -134,6 +140,7 @@ impl ShareFs {
         if !self.knows_submounts() || self.inner.is_several() && parent == ROOT {
             entry.attr.flags &= !ATTR_SUBMOUNT;
         }
+        Ok(())
     }
 
     /// Keeps the budget, and gives the inner references back that nothing needs.

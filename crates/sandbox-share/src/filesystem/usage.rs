@@ -88,8 +88,11 @@ impl ShareFs {
         quota.inode_made();
     }
 
-    /// `ENOSPC` when no file can be added.
+    /// `ENOSPC` when no file can be added, and `ENFILE` when the guest has too many in mind.
     pub(super) fn room_for_one_more(&self) -> io::Result<()> {
+        if self.nodes().is_full() {
+            return error(libc::ENFILE);
+        }
         let quota = self.quota();
         if quota.inode_left().is_err() || quota.bytes_left().is_some_and(|left| left < crate::quota::BLOCK) {
             return error(libc::ENOSPC);

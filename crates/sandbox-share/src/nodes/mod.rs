@@ -45,6 +45,11 @@ pub(crate) type InnerId = u64;
 /// The shared folder itself, by agreement with the guest.
 pub(crate) const ROOT: NodeId = 1;
 
+/// The most nodes at once: a guest that forgets nothing takes no more of this process than that. One with a place
+/// takes about 400 bytes and its name. A guest's kernel remembers a file in more than a kilobyte, and forgets the
+/// oldest for want of memory: a walk through millions of files stays below.
+const MOST: usize = 4_000_000;
+
 pub(crate) use saved::SavedNodes;
 
 /// What makes two files the same, as far as a pass-through entry tells.
@@ -137,6 +142,7 @@ pub(crate) struct NodeTable {
     /// Resident nodes and open handles together.
     budget: u64,
     open_handles: u64,
+    most: usize,
 }
 
 impl NodeTable {
@@ -152,6 +158,7 @@ impl NodeTable {
             clock: 0,
             budget,
             open_handles: 0,
+            most: MOST,
         };
         table.add_root();
         table
@@ -196,6 +203,16 @@ impl NodeTable {
             node.place.as_ref().is_some_and(|place| place.parent == ROOT && *place.name == *name)
         };
         self.nodes.iter().find(|(_, node)| here(node)).map(|(id, _)| *id)
+    }
+
+    /// Whether a file that the guest does not know is one too many.
+    pub(crate) fn is_full(&self) -> bool {
+        self.nodes.len() >= self.most
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_most(&mut self, most: usize) {
+        self.most = most;
     }
 
     #[cfg(test)]

@@ -124,3 +124,26 @@ fn a_new_guest_starts_with_an_empty_table() {
     assert_eq!(number(guest.attributes(old)), Some(libc::ESTALE));
     assert_ne!(guest.node("a"), old);
 }
+
+#[test]
+fn a_guest_that_forgets_nothing_is_told_of_so_many_files() {
+    let guest = Guest::with(PLENTY, 0);
+    for number in 0..20 {
+        std::fs::write(guest.host(&format!("f{number}")), "text").unwrap();
+    }
+    // The root is one of them.
+    guest.share.nodes().set_most(11);
+    let known: Vec<u64> = (0..10).map(|number| guest.node(&format!("f{number}"))).collect();
+    assert_eq!(number(guest.look_up(ROOT, "f10")), Some(libc::ENFILE));
+    assert_eq!(number(guest.create(ROOT, "new")), Some(libc::ENFILE));
+    assert!(!guest.host("new").exists());
+    let before = guest.descriptors();
+    assert_eq!(number(guest.look_up(ROOT, "f11")), Some(libc::ENFILE));
+    assert_eq!(guest.descriptors(), before, "what is refused is closed");
+    // What it knows it can use, and see again; what it forgets makes room.
+    assert_eq!(guest.node("f3"), known[3]);
+    assert_eq!(guest.contents("f4"), b"text");
+    guest.share.forget(context(), known[0], 1);
+    assert_eq!(guest.contents("f10"), b"text");
+    assert_eq!(number(guest.look_up(ROOT, "f0")), Some(libc::ENFILE));
+}
