@@ -14,6 +14,9 @@ const BYTES_PER_INODE: u64 = 4096;
 /// A block is the least a file system hands out.
 pub(crate) const BLOCK: u64 = 4096;
 
+/// Bytes that a file system allocates beside what is written, to tell where that is.
+const SPENT_ON_ITS_OWN: i64 = 1 << 20;
+
 /// The quota is used up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -36,6 +39,11 @@ impl Quota {
 
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()
+    }
+
+    /// Whether more was allocated than may be. What a file system spends on its own is no sign of that.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.limit.is_some_and(|limit| self.used > limit.saturating_add(SPENT_ON_ITS_OWN))
     }
 
     /// Sets `bytes` aside. Zero always succeeds: what allocates nothing is never refused.

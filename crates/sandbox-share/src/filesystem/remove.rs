@@ -66,7 +66,11 @@ impl ShareFs {
         let left = self.attributes(file.found.inner);
         let ended = file.found.kind == libc::S_IFDIR || left.as_ref().is_ok_and(|attr| attr.nlink == 0);
         let freed = left.map_or(0, |attr| allocated(&attr));
-        let open = file.node.is_some_and(|node| self.nodes().is_open(node));
+        let open = {
+            let nodes = self.nodes();
+            file.node.is_some_and(|node| nodes.is_open(node))
+                || self.inner.is_several() && nodes.is_open_anywhere(file.found.ino)
+        };
         if ended {
             let mut quota = self.quota();
             quota.inode_freed();

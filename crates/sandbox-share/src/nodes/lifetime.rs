@@ -38,6 +38,7 @@ impl NodeTable {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.handles += 1;
             self.open_handles += 1;
+            self.open.insert(id);
             self.requeue(id);
         }
     }
@@ -50,6 +51,9 @@ impl NodeTable {
         node.handles -= 1;
         self.open_handles -= 1;
         let closed = Closed { last: node.handles == 0, gone: node.gone };
+        if closed.last {
+            self.open.remove(&id);
+        }
         self.let_go(id);
         closed
     }

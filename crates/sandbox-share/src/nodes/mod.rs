@@ -32,7 +32,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 
 use serde::{Deserialize, Serialize};
@@ -142,6 +142,8 @@ pub(crate) struct NodeTable {
     /// Resident nodes and open handles together.
     budget: u64,
     open_handles: u64,
+    /// Those with handles.
+    open: HashSet<NodeId>,
     most: usize,
 }
 
@@ -158,6 +160,7 @@ impl NodeTable {
             clock: 0,
             budget,
             open_handles: 0,
+            open: HashSet::new(),
             most: MOST,
         };
         table.add_root();
@@ -173,6 +176,7 @@ impl NodeTable {
         self.queue.clear();
         self.released.clear();
         self.open_handles = 0;
+        self.open.clear();
         self.add_root();
     }
 
@@ -223,6 +227,11 @@ impl NodeTable {
     /// Whether the guest has `node` open.
     pub(crate) fn is_open(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|node| node.handles > 0)
+    }
+
+    /// Whether the guest has a file with this number open, by whichever root: roots that overlap know one file as two.
+    pub(crate) fn is_open_anywhere(&self, ino: u64) -> bool {
+        self.open.iter().filter_map(|id| self.nodes.get(id)).any(|node| node.key.ino == ino)
     }
 
     /// Open files that no name leads to any more, as inner inodes.

@@ -43,6 +43,9 @@ impl NodeTable {
             node.pins = 0;
             node.stamp = None;
             self.open_handles += node.handles;
+            if node.handles > 0 {
+                self.open.insert(id);
+            }
             let (key, placed) = (node.key, node.place.is_some());
             match node.inner {
                 Some(inner) => {

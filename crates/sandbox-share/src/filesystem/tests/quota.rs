@@ -254,3 +254,28 @@ fn a_guest_that_goes_away_leaves_no_charge_for_its_removed_files() {
     guest.share.init(FsOptions::all()).unwrap();
     about(guest.left(), 64 * MIB);
 }
+
+#[test]
+fn holes_behind_which_was_allocated_in_advance_do_not_pass_the_quota() {
+    let guest = Guest::with(PLENTY, 8 * MIB);
+    let files = ["f", "g"].map(|name| {
+        let node = guest.make(name, b"");
+        guest.resize(node, 3 * MIB).unwrap();
+        guest.allocate(node, libc::FALLOC_FL_KEEP_SIZE, 3 * MIB, 3 * MIB).unwrap();
+        node
+    });
+    let block = vec![7; usize::try_from(MIB).unwrap()];
+    let mut written = 0;
+    for node in files {
+        let handle = guest.open(node, libc::O_RDWR).unwrap();
+        for at in 0..3 {
+            match guest.write(node, handle, at * MIB, &block) {
+                Ok(_) => written += 1,
+                result => assert_eq!(number(result), Some(libc::ENOSPC)),
+            }
+        }
+        guest.close(node, handle);
+    }
+    // What there is room for, and what a file system may have spent on its own.
+    assert!((2..=4).contains(&written), "{written}");
+}

@@ -284,3 +284,40 @@ fn a_single_file_replaced_while_it_is_open_does_not_keep_the_guest_from_waking()
     several.close(single, open).unwrap();
     assert!(!several.share.nodes().is_open(single));
 }
+
+#[test]
+fn space_that_is_open_by_another_root_is_not_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = || Root {
+        fs: pass_through(&dir, PLENTY),
+        dir: File::open(dir.path()).unwrap().into(),
+        file: None,
+        readonly: false,
+    };
+    let roots = Roots::several(vec![root(), root()]).unwrap();
+    let share = ShareFs::new(roots, Box::new(AllowAll), PLENTY, 8 * MIB);
+    share.init(FsOptions::all()).unwrap();
+    let several = Several { share, dirs: vec![dir] };
+    let [first, second] = ["0", "1"].map(|name| several.look_up(ROOT, name).unwrap());
+    let make = |name: &str| {
+        let (flags, mode) = ((libc::O_RDWR | libc::O_CREAT).cast_unsigned(), libc::S_IFREG | 0o644);
+        let made =
+            several.share.create(context(), first, &c(name), mode, false, flags, 0, Extensions::default());
+        let (entry, handle, _) = made.unwrap();
+        let handle = handle.unwrap();
+        several.write_at(entry.inode, handle, 0, &vec![7; usize::try_from(3 * MIB).unwrap()]).unwrap();
+        (entry.inode, handle)
+    };
+    let (node, handle) = make("held");
+    let before = several.left();
+    several.share.unlink(context(), second, c"held").unwrap();
+    assert_eq!(several.left(), before, "it is on the disk all the same");
+    several.close(node, handle).unwrap();
+    // The door: what nobody has open.
+    let before = several.left();
+    let (node, handle) = make("closed");
+    several.close(node, handle).unwrap();
+    assert!(several.left() <= before - 3 * MIB);
+    several.share.unlink(context(), second, c"closed").unwrap();
+    assert!(several.left().abs_diff(before) < MIB);
+}
