@@ -1,7 +1,6 @@
 //! Command lines of `msb` 0.7.11. Pure.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,6 +91,8 @@ pub fn create(
     add("--mount-dir", format!("{}:{GUEST_PROGRAMS}:ro", mountable(guest_programs)?));
     add("--mount-disk", format!("{}:{GUEST_HOME}:format=raw,fstype=ext4", mountable(&spec.home.path)?));
     for mount in &spec.mounts {
+        // `--mount-file` shows a hard link to the file, or without a word a copy where that cannot be: what either
+        // side writes may not be the other's.
         if mount.source.is_file() {
             return Err(RuntimeError::Unsupported("microsandbox mounts no single files, only folders"));
         }
@@ -105,9 +106,10 @@ pub fn create(
         add("--mount-dir", format!("{source}:{target}:{options}"));
     }
     for port in &spec.ports {
-        // Its command line takes one address each; loopback is that of IPv4.
-        let bind = port.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        add("-p", format!("{}:{}", SocketAddr::new(bind, port.host), port.guest));
+        // Its command line takes one address each.
+        for address in port.addresses() {
+            add("-p", format!("{address}:{}", port.guest));
+        }
     }
     add("--idle-timeout", format!("{}s", seconds(spec.idle_timeout).max(1)));
     for (key, value) in &spec.labels {
@@ -334,6 +336,34 @@ pub(crate) mod tests {
     #[test]
     fn the_environment_stays_out_of_the_database() {
         assert!(!line(&spec(), None).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn a_port_is_published_on_both_loopbacks_or_where_it_says() {
+        let mut spec = spec();
+        spec.ports = ["8080:80", "0.0.0.0:53:53"].map(|port| port.parse().unwrap()).into();
+        let line = line(&spec, None).unwrap();
+        let words = "-p\n127.0.0.1:8080:80\n-p\n[::1]:8080:80\n-p\n0.0.0.0:53:53\n";
+        assert!(line.contains(words), "{line}");
+        assert!(!line.contains("--no-net") && line.contains("--net-default-egress\ndeny"), "{line}");
+    }
+
+    #[test]
+    fn a_single_file_is_refused_and_its_folder_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let mount = |source: &Path| {
+            let mut spec = spec();
+            let source = source.into();
+            spec.mounts = vec![sandbox_model::ExtraMount { target: "/one".into(), source, readonly: true }];
+            line(&spec, None)
+        };
+        assert!(
+            matches!(mount(&file), Err(RuntimeError::Unsupported(why)) if why.contains("no single files"))
+        );
+        let words = format!("--mount-dir\n{}:/one:ro\n", dir.path().display());
+        assert!(mount(dir.path()).unwrap().contains(&words));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_model::{
-    ByteSize, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, Status, WorkspaceMount,
+    ByteSize, ExtraMount, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+    WorkspaceMount,
 };
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime};
@@ -251,6 +252,34 @@ fn a_load_onto_a_full_disk_leaves_nothing_and_is_not_the_archives_fault() {
     let broken = Fixture::new();
     broken.fail("load", "error: unexpected end of archive\n");
     assert!(matches!(broken.load(), Err(RuntimeError::BadArchive(_))));
+}
+
+/// Whoever asks for what it cannot do is told, and gets nothing that looks like it.
+#[test]
+fn what_it_cannot_do_is_refused() {
+    let fixture = Fixture::new();
+    fixture.created();
+    let file = fixture.dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mount = |source| ExtraMount { target: "/one".into(), source, readonly: true };
+    let with = |source| SandboxSpec { mounts: vec![mount(source)], ..fixture.spec() };
+    let error = fixture.runtime.update(&with(file)).unwrap_err();
+    assert!(matches!(error, RuntimeError::Unsupported(why) if why.contains("no single files")), "{error}");
+    fixture.runtime.update(&with(fixture.dir.path().join("workspace"))).unwrap();
+
+    let can = fixture.runtime.capabilities();
+    assert!(!can.live_ports && !can.live_secrets && !can.proxy && !can.sleep && !can.sessions, "{can:?}");
+    let port = "8080:80".parse().unwrap();
+    let refused = [
+        fixture.runtime.change_ports(&name(), &[port], &[]),
+        fixture.runtime.change_secret_values(&name(), &[], &SecretValues::new()),
+    ];
+    assert!(
+        refused.iter().all(|outcome| matches!(outcome, Err(RuntimeError::Unsupported(_)))),
+        "{refused:?}"
+    );
+    assert_eq!(fixture.runtime.inspect(&name()).unwrap().unwrap().spec.ports, []);
+    assert_eq!(fixture.runtime.network_log(&name()).unwrap(), None);
 }
 
 #[test]

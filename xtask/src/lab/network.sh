@@ -1,39 +1,121 @@
 #!/bin/bash
-# What a sandbox on microsandbox reaches, what reaches it, and what becomes of its secret.
+# What a sandbox reaches, what reaches it, and what becomes of its secret: the same cases on each runtime.
+# `network-cases RUNTIME`
 . /in/bin/words
-export AGENTS_SANDBOX_RUNTIME=microsandbox AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=1h
+export AGENTS_SANDBOX_RUNTIME=$1 AGENTS_SANDBOX_QEMU_ACCEL=kvm AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=1h
+prefix=$1_
+on() { test "$AGENTS_SANDBOX_RUNTIME" = "$1"; }
 mkdir -p "$HOME/shop"
 cd "$HOME/shop" || exit 1
 . /in/bin/beyond
 
 begin what_is_allowed_passes_and_the_rest_stays_shut
-page host.agents-sandbox.internal "$open"
-must "the open service of this machine is not reached" says "page at 127.0.0.1"
-page host.agents-sandbox.internal "$shut"
-must "the other service of this machine is reached" test "$code" != 0 -a -z "$said"
-page other.example.com 80
-must "an allowed name is not reached" says "page at 93.184.216.6"
-page shut.example.com 80
-must "a name that is not allowed is reached" test "$code" != 0 -a -z "$said"
-page denied.example.com 80
-must "a name that is allowed and denied is reached" test "$code" != 0 -a -z "$said"
-page 93.184.216.7 80
-must "an address that is not allowed is reached" test "$code" != 0 -a -z "$said"
-must "somebody got through to it" never_heard "93.184.216.7 "
-must "nobody heard what was allowed" heard "93.184.216.6 "
+pages "host.agents-sandbox.internal/$open" "host.agents-sandbox.internal/$shut" \
+  {other,shut,denied}.example.com/80 93.184.216.7/80
+must "exit code $code" test "$code" = 0
+must "the open service of this machine is not reached" got "host.agents-sandbox.internal/$open" "page at 127.0.0.1"
+must "the other service of this machine is reached" got_nothing "host.agents-sandbox.internal/$shut"
+must "an allowed name is not reached" got other.example.com/80 "page at 93.184.216.6"
+must "a name that is not allowed is reached" got_nothing shut.example.com/80
+must "a name that is allowed and denied is reached" got_nothing denied.example.com/80
+must "an address that is not allowed is reached" got_nothing 93.184.216.7/80
+must "somebody got through to it" never_heard "93.184.216.7 GET / "
+must "nobody heard what was allowed" heard "93.184.216.6 GET / "
+must "the other service does not answer at all" here 127.0.0.1 "$shut"
+must "what is not allowed does not answer at all" here 93.184.216.7 80
+program sandbox inspect
+must "the sandbox is elsewhere" says "\"runtime\": \"$AGENTS_SANDBOX_RUNTIME\""
+end
+
+begin a_wide_network_opens_neither_this_machine_nor_the_metadata_service
+pages 161.0.0.5/80 161.0.0.6/80 "161.0.0.1/$own" 169.254.169.254/80 169.254.170.2/80
+must "an address of the network is not reached" got 161.0.0.5/80 "page at 161.0.0.5"
+must "an address that is denied in it is reached" got_nothing 161.0.0.6/80
+must "this machine's own address is reached" got_nothing "161.0.0.1/$own"
+must "the metadata service is reached" got_nothing 169.254.169.254/80
+must "a link-local address with an entry of its own is not reached" got 169.254.170.2/80 "page at 169.254.170.2"
+must "somebody got through" never_heard "169.254.169.254 GET / "
+for place in "161.0.0.6 80" "161.0.0.1 $own" "169.254.169.254 80"; do
+  must "$place does not answer at all" here $place
+done
+end
+
+begin ipv6_is_allowed_and_denied_like_ipv4
+six=2606:2800:220:1:
+pages six.example.com/80 shut6.example.com/80 $six:5/8080 $six:5/80 $six:7/8080
+must "an allowed name is not reached" got six.example.com/80 "page at $six:6"
+must "a name that is not allowed is reached" got_nothing shut6.example.com/80
+must "an allowed address is not reached" got $six:5/8080 "page at $six:5"
+must "another port of it is reached" got_nothing $six:5/80
+must "an address that is not allowed is reached" got_nothing $six:7/8080
+must "somebody got through to it" never_heard "$six:7 GET / "
+must "what is not allowed does not answer at all" here $six:7 8080
+must "the other port does not answer at all" here $six:5 80
+end
+
+begin datagrams_and_pings_obey_the_same_entries
+datagrams 93.184.216.6/7000 93.184.216.7/7000 $six:5/7000 $six:7/7000
+must "an allowed address gets no datagram" got 93.184.216.6/7000 "datagram at 93.184.216.6"
+must "one that is not allowed answers" got_nothing 93.184.216.7/7000
+must "an allowed address gets no datagram over IPv6" got $six:5/7000 "datagram at $six:5"
+must "one that is not allowed answers over IPv6" got_nothing $six:7/7000
+must "it heard something" never_heard "93.184.216.7 datagram"
+must "it heard something over IPv6" never_heard "$six:7 datagram"
+# The door that is shut for the guest alone.
+timeout 8 bash -c "echo from here > /dev/udp/93.184.216.7/7000"
+timeout 20 bash -c "until grep -q '93.184.216.7 datagram from here' '$HOME/logs/beyond.log'; do sleep 0.2; done"
+must "it hears nobody at all" heard "93.184.216.7 datagram from here"
+pings 161.0.0.5 161.0.0.6
+must "an allowed address does not answer a ping" got 161.0.0.5 answer
+must "a denied one answers a ping" got_nothing 161.0.0.6
+end
+
+begin a_name_that_leads_inside_does_not_resolve
+resolved {rebind,meta,loop,shut,intranet}.example.com
+for name in rebind meta loop shut; do
+  must "$name resolves" says "^$name.example.com: *$"
+done
+must "a name for an address that is allowed does not resolve" says "^intranet.example.com: 10.77.0.6"
+pages {rebind,meta,intranet}.example.com/80 10.77.0.5/80
+must "it is not reached" got intranet.example.com/80 "page at 10.77.0.6"
+must "a name leads to the company's network" got_nothing rebind.example.com/80
+must "a name leads to the metadata service" got_nothing meta.example.com/80
+must "the company's network is reached" got_nothing 10.77.0.5/80
+must "somebody got through" never_heard "10.77.0.5 GET / "
+must "what is inside does not answer at all" here 10.77.0.5 80
+end
+
+begin another_name_at_an_allowed_address_stays_shut
+pages other.example.com/80 93.184.216.6/80/shut.example.com 93.184.216.6/80/other.example.com
+must "the name is not reached" got other.example.com/80 "page at 93.184.216.6"
+must "another name is reached at its address" got_nothing 93.184.216.6/80/shut.example.com
+must "its server heard of it" never_heard "Host: shut.example.com"
+must "the name is not reached by its address" got 93.184.216.6/80/other.example.com "page at 93.184.216.6"
+end
+
+begin a_resolver_inside_of_tls_is_no_way_around
+pages 93.184.216.6/8853 93.184.216.6/853 93.184.216.7/443
+must "the port beside is not reached" got 93.184.216.6/8853 "page at 93.184.216.6"
+must "the port of DNS over TLS leads to its server" got_nothing 93.184.216.6/853
+must "a resolver over https without an entry is reached" got_nothing 93.184.216.7/443
+must "the port of DNS over TLS does not answer at all" here 93.184.216.6 853
+ask shut.example.com
+must "its name is reached" never_heard "93.184.216.7 GET /x"
 end
 
 begin a_port_leads_in_and_only_from_this_machine
-serve='use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 1, LocalPort => 8000, ReuseAddr => 1) or die;
-  my $c = $s->accept; print $c "hello from the guest\n"'
+serve='use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 5, LocalPort => 8000, ReuseAddr => 1) or die;
+  while (my $c = $s->accept) { print $c "hello from the guest\n"; close $c }'
 agents-sandbox exec -- perl -e "$serve" > "$HOME/logs/serve.log" 2>&1 &
 client=$!
-said= left=120
-until [ -n "$said" ] || [ "$left" = 0 ]; do
-  said=$(timeout 5 bash -c "exec 3<>/dev/tcp/127.0.0.1/$published && cat <&3" 2>/dev/null) || sleep 1
-  left=$((left - 1))
+for address in 127.0.0.1 ::1; do
+  said= left=120
+  until [ -n "$said" ] || [ "$left" = 0 ]; do
+    said=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/$published && cat <&3" 2>/dev/null) || sleep 1
+    left=$((left - 1))
+  done
+  must "the guest's server is not reached at $address" says "hello from the guest"
 done
-must "the guest's server is not reached" says "hello from the guest"
 must "it listens beyond loopback" test -z "$(ss -Hltn "sport = :$published" | grep -v '127.0.0.1\|\[::1\]')"
 kill $client 2>/dev/null
 end
@@ -45,6 +127,11 @@ program exec --root -- sh -c 'echo changed > /read/note; echo new > /read/more; 
 must "nothing can be written where it may be" says "from the guest"
 must "what the guest wrote is not here" test "$(cat "$world/write/made")" = "from the guest"
 must "root in the guest wrote what is only for reading" test "$(cat "$world/read/note")" = "from the host" -a ! -e "$world/read/more"
+if on qemu; then
+  program exec --root -- sh -c 'cat /etc/single; echo changed > /etc/single'
+  must "the single file is not there" says "one file"
+  must "root in the guest wrote a file that is only for reading" test "$(cat "$world/one")" = "one file"
+fi
 end
 
 begin a_secret_goes_to_its_host_alone
@@ -55,6 +142,11 @@ must "the host is not reached" says "page at 93.184.216.5"
 must "it got something else" heard "Basic $(printf 'user:%s' "$LAB_KEY" | base64)"
 ask other.example.com
 must "another host got the request" never_heard "93.184.216.6 GET /x"
+program exec -- bash -c 'exec 3<>/dev/tcp/api.example.com/80 &&
+  printf "GET /plain HTTP/1.0\r\nHost: api.example.com\r\nAuthorization: Bearer %s\r\n\r\n" "$API_KEY" >&3 && timeout 20 cat <&3'
+must "it went out without TLS" never_heard "GET /plain"
+pages api.example.com/80
+must "its host is not reached without TLS at all" got api.example.com/80 "page at 93.184.216.5"
 program exec --root -- sh -c 'cat /proc/[0-9]*/environ /etc/apt/auth.conf /run/* /tmp/* 2>/dev/null | tr "\0" "\n"; true'
 must "the guest has no stand-in, so the search proves nothing" says 'MSB_API_KEY'
 must "the guest has the value" test "${said/"$LAB_KEY"/}" = "$said"
@@ -63,7 +155,7 @@ must "files have the value: $(in_files "$LAB_KEY")" test -z "$(in_files "$LAB_KE
 end
 
 # `msb` takes values from its environment alone, and its machine has that for as long as it lives.
-begin no_process_but_its_machine_shows_a_secret
+begin no_process_but_a_machine_of_msb_shows_a_secret
 CONTROL=$LAB_KEY sleep 1000 &
 control=$!
 until grep -qF CONTROL "/proc/$control/environ"; do sleep 0.1; done
@@ -75,6 +167,56 @@ for place in $(in_processes "$LAB_KEY"); do
   must "$place has the value: ${words:0:150}" test "${place##*/}" = environ -a "${words#*/msb machine --name }" != "$words"
 done
 end
+
+begin what_was_refused_is_told_or_that_nobody_keeps_a_record
+program network log --format json
+if on qemu; then
+  must "exit code $code" test "$code" = 0
+  for subject in shut.example.com denied.example.com rebind.example.com 93.184.216.7:80 169.254.169.254:80; do
+    must "$subject is not told" says "$subject"
+  done
+  must "the rule is not told" says 'egress-deny has `denied.example.com`'
+  must "what was allowed is not told" says '"verdict": "allowed"'
+else
+  must "exit code $code, not 1" test "$code" = 1
+  must "nobody says that there is no record" told "microsandbox keeps no record"
+fi
+end
+
+begin a_port_opens_while_it_runs_or_the_program_refuses
+live=$(free)
+program ports add "$live:8000"
+if on qemu; then
+  must "exit code $code" test "$code" = 0
+  program ports list
+  must "it is not listed" says "127.0.0.1:$live"
+else
+  must "exit code $code, not 1" test "$code" = 1
+  must "nobody says why" told "at its next start"
+  must "it listens all the same" test -z "$(ss -Hltn "sport = :$live")"
+fi
+end
+
+# What one of the runtimes cannot do is said, and not left out.
+if on microsandbox; then
+  begin a_single_file_is_refused_before_anything_starts
+  program stop
+  settings "$single"
+  program exec -- true
+  must "exit code $code, not 1" test "$code" = 1
+  must "nobody says why" told "no single files"
+  must "it runs" status_is stopped
+  settings
+  end
+
+  begin a_proxy_that_is_not_used_is_told
+  HTTPS_PROXY=http://me:hunter22@127.0.0.1:9 program exec -- true
+  must "exit code $code" test "$code" = 0
+  must "nobody says that it is not used" told "microsandbox does not use the proxy http://me:\*\*\*@127.0.0.1:9"
+  pages other.example.com/80
+  must "it does not connect directly" got other.example.com/80 "page at 93.184.216.6"
+  end
+fi
 program stop -f
-kill "$outside" "$loopback"
+leave_world
 verdict

@@ -9,6 +9,8 @@ mkdir -p "$HOME/logs"
 tail -n 0 -F "$HOME/logs/stderr" 2>/dev/null > >(sed -u 's/^/lab:   /') &
 telling=$!
 passed=0 failed=0 began=0 said=
+# What the names of its cases begin with.
+prefix=program_
 
 # Every case is `begin`, what it does, and `must` about the outcome.
 begin() { name=$1 began=$(date +%s) problem=; }
@@ -19,9 +21,9 @@ must() { # WHAT COMMAND…
 end() {
   local took=$(($(date +%s) - began))
   if [ -z "$problem" ]; then
-    passed=$((passed + 1)); echo "pass program_$name ($took s)"
+    passed=$((passed + 1)); echo "pass $prefix$name ($took s)"
   else
-    failed=$((failed + 1)); echo "FAIL program_$name ($took s)"; echo "     $problem"
+    failed=$((failed + 1)); echo "FAIL $prefix$name ($took s)"; echo "     $problem"
     printf '%s\n' "$said" | tail -n 12 | sed 's/^/     /'
     lines "$HOME/logs/stderr"
   fi

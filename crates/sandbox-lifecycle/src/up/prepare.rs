@@ -174,11 +174,12 @@ fn start(
     let step = context.reporter.begin(if asleep { "waking the sandbox" } else { "starting the sandbox" });
     // The runtime tries a boot that hangs a second time; what remains carries the console's last lines.
     crash::point("the sandbox is not started yet");
-    let uses_proxy = context.runtime.capabilities_for(name).is_ok_and(|can| can.proxy);
-    tell_proxy(context, request, name, uses_proxy);
     context.runtime.start_with(name, &request.secret_values, request.proxies.as_ref())?;
     crash::point("the sandbox is started");
     step.finish(None);
+    // Only now: one at rest may have moved to another runtime as it started.
+    let uses_proxy = context.runtime.capabilities_for(name).is_ok_and(|can| can.proxy);
+    tell_proxy(context, request, name, uses_proxy);
     // Nobody waits for a disk that has nothing new to write.
     if proxy::note(state, request, uses_proxy) {
         write_record(&files.state(), state)?;

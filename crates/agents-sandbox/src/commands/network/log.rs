@@ -58,7 +58,7 @@ pub fn run(app: &App, args: &LogArgs) -> CommandResult {
         None => sandbox_lifecycle::sandbox_name(&context, &settings::target(app, &args.agent)?)?,
     };
     let Some(path) = context.runtime.network_log(&name)? else {
-        let runtime = context.runtime.name();
+        let runtime = context.runtime.name_for(&name)?;
         return Err(CommandError::new(format!(
             "the runtime {runtime} keeps no record of what {name} reaches"
         ))
