@@ -45,7 +45,7 @@ pub async fn answer(config: BootConfig, guest: &Arc<Guest>) -> GuestReply {
         return GuestReply::Failed(format!("{}: not done after {secs} seconds", steps.current()));
     };
     if reply == GuestReply::Ok {
-        if ssh_agent && let Err(error) = guest.ssh_agent.listen(&settings.user) {
+        if ssh_agent && let Err(error) = guest.ssh_agent.listen(&settings.user, guest.machine.ssh_agent()) {
             return GuestReply::Failed(format!("the socket of the ssh-agent: {error}"));
         }
         guest.booted(settings);

@@ -34,6 +34,7 @@ use tokio::sync::{Mutex, watch};
 use crate::framed::{FrameReader, send};
 use crate::guest::Guest;
 use crate::kept;
+use crate::ssh_agent;
 use crate::stream::SessionStream;
 use spawn::Refusal;
 
@@ -42,6 +43,7 @@ type Writer = Arc<Mutex<SessionStream>>;
 
 pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let mut stream = frames.stream().clone();
+    ssh_agent::wait_for(&request.env).await;
     let mut process = match start(&request, guest) {
         Ok(process) => process,
         Err(Refusal { code, message }) => {

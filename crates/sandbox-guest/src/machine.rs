@@ -2,6 +2,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use sandbox_model::GUEST_SSH_AGENT;
 use sandbox_wire::BootConfig;
 
 /// What the guest program does to the machine as a whole. All methods block.
@@ -15,6 +16,10 @@ pub trait Machine: Send + Sync + 'static {
     /// After the memory came back from a disk: sets the clock, and ends the connections whose other side is
     /// long gone.
     fn wake(&self, unix_nanos: u64) -> io::Result<()>;
+    /// Where programs find the user's ssh-agent.
+    fn ssh_agent(&self) -> &'static str {
+        GUEST_SSH_AGENT
+    }
     /// Ends every other process (TERM, KILL after `grace`) and leaves the disks clean.
     fn shut_down(&self, grace: Duration);
 }

@@ -7,6 +7,9 @@
 //!
 //! The host opens every stream, so it asks for clients: each request waits for one and becomes its connection.
 //! A link that ends takes the waiting requests along; the socket stays, and so do those who come to it.
+//!
+//! Where every link has a guest program of its own, the one of the host that asks makes the socket, and commands of
+//! the others wait for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{AsyncReadExt, AsyncWriteExt};
-use sandbox_model::GUEST_SSH_AGENT;
+use sandbox_model::{GUEST_SSH_AGENT_ASIDE, SSH_AGENT_VARIABLE};
 use sandbox_wire::{FrameError, GuestReply};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, oneshot};
@@ -30,6 +33,10 @@ use crate::guest::Guest;
 
 /// A client that no host asks for by then is told so, by an end.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+/// How long a command waits for a socket that another guest program makes. The keeper asks for it as soon as it has
+/// a client.
+const MADE_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Clients that wait at once; more are turned away.
 const MAX_WAITING: usize = 64;
 
@@ -44,10 +51,10 @@ pub struct Clients {
 
 impl Clients {
     /// Makes the socket at its place, for `user`; harmless to repeat.
-    pub fn listen(self: &Arc<Self>, user: &str) -> io::Result<()> {
+    pub fn listen(self: &Arc<Self>, user: &str, place: &str) -> io::Result<()> {
         let account = Account::find(Path::new("/etc"), user)
             .ok_or_else(|| io::Error::other(format!("there is no user {user:?} in the sandbox")))?;
-        self.listen_at(Path::new(GUEST_SSH_AGENT), |path| {
+        self.listen_at(Path::new(place), |path| {
             Ok(nix::unistd::chown(path, Some(account.uid), Some(account.gid))?)
         })
     }
@@ -124,8 +131,9 @@ impl Clients {
 pub async fn answer(frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let (early, mut stream) = frames.into_raw();
     let user = guest.settings().map(|settings| settings.user.clone()).unwrap_or_default();
-    if let Err(error) = guest.ssh_agent.listen(&user) {
-        send(&mut stream, &GuestReply::Failed(format!("{GUEST_SSH_AGENT}: {error}"))).await?;
+    let place = guest.machine.ssh_agent();
+    if let Err(error) = guest.ssh_agent.listen(&user, place) {
+        send(&mut stream, &GuestReply::Failed(format!("{place}: {error}"))).await?;
         return Ok(stream.close().await?);
     }
     let client = guest.ssh_agent.request();
@@ -140,6 +148,26 @@ pub async fn answer(frames: FrameReader, guest: &Arc<Guest>) -> Result<(), Frame
     send(&mut stream, &GuestReply::Ok).await?;
     let (from_guest, to_guest) = client.into_split();
     Ok(relay(from_guest, to_guest, stream, early).await?)
+}
+
+/// Waits until a command with these variables finds its agent, where another guest program makes the socket.
+pub async fn wait_for(env: &[(String, String)]) {
+    let wants =
+        |(name, value): &(String, String)| name == SSH_AGENT_VARIABLE && value == GUEST_SSH_AGENT_ASIDE;
+    if env.iter().any(wants) {
+        wait_at(Path::new(GUEST_SSH_AGENT_ASIDE), MADE_WITHIN).await;
+    }
+}
+
+/// A socket that nobody serves any more is not the one.
+async fn wait_at(socket: &Path, patience: Duration) {
+    let made = async {
+        while UnixStream::connect(socket).await.is_err() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    // Without it the command is told by itself.
+    let _ = tokio::time::timeout(patience, made).await;
 }
 
 #[cfg(test)]
@@ -169,6 +197,25 @@ mod tests {
         let mut said = [0; 5];
         taken.read_exact(&mut said).await.unwrap();
         assert_eq!(&said, b"hello");
+    }
+
+    #[tokio::test]
+    async fn a_command_waits_for_the_socket_and_not_for_one_that_is_left_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run/agent.sock");
+        std::fs::create_dir(dir.path().join("run")).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let began = std::time::Instant::now();
+        wait_at(&path, Duration::from_millis(100)).await;
+        assert!(began.elapsed() >= Duration::from_millis(100), "it took a socket that nobody serves");
+        let waits = tokio::spawn({
+            let path = path.clone();
+            async move { wait_at(&path, TAKEN_WITHIN * 10).await }
+        });
+        let (_clients, _) = clients(dir.path());
+        tokio::time::timeout(TAKEN_WITHIN, waits).await.unwrap().unwrap();
+        // A command without an agent waits for none.
+        wait_for(&[(SSH_AGENT_VARIABLE.into(), "/run/mine".into())]).await;
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
+use sandbox_model::{GUEST_SSH_AGENT_ASIDE, GUEST_USER};
 use sandbox_wire::BootConfig;
 use tokio::net::unix::pipe;
 use tokio_util::compat::TokioAsyncReadCompatExt;
@@ -56,7 +57,7 @@ async fn link() -> io::Result<()> {
     let input = pipe::Receiver::from_file_unchecked(own(&io::stdin())?)?;
     let output = pipe::Sender::from_file_unchecked(own(&io::stdout())?)?;
     let guest = Arc::new(Guest::new(Arc::new(BootedByOthers)));
-    guest.booted(Settings::default());
+    guest.booted(Settings { user: GUEST_USER.into(), ..Settings::default() });
     let carrier = tokio::io::join(input, output).compat();
     serve_with(carrier, Arc::clone(&guest), narrow_link_config()).await;
     // Sessions hold the guest; with the link gone they hang their commands up and let it go.
@@ -95,6 +96,10 @@ impl Machine for BootedByOthers {
 
     fn wake(&self, _: u64) -> io::Result<()> {
         Err(io::Error::other("the machine is the runtime's"))
+    }
+
+    fn ssh_agent(&self) -> &'static str {
+        GUEST_SSH_AGENT_ASIDE
     }
 
     fn shut_down(&self, _: Duration) {}

@@ -42,7 +42,9 @@ pub use secret::{
 pub use size::{ByteSize, InvalidSize};
 pub use slug::{CheckoutSlug, RepoSlug, folder_part, hash_part, repository_name};
 pub use spec::{ExtraMount, HomeDisk, Resources, SandboxSpec, WorkspaceMount, labels};
-pub use ssh_agent::{AgentRules, GUEST_SSH_AGENT, ssh_agent_environment};
+pub use ssh_agent::{
+    AgentRules, GUEST_SSH_AGENT, GUEST_SSH_AGENT_ASIDE, SSH_AGENT_VARIABLE, ssh_agent_environment,
+};
 pub use status::Status;
 
 /// Where the agent's home is inside every sandbox.

@@ -231,8 +231,7 @@ impl Runtime for MsbRuntime {
             // Its command line publishes ports at the start alone.
             live_ports: false,
             live_secrets: false,
-            // Not tried with it yet.
-            ssh_agent: false,
+            ssh_agent: true,
         }
     }
 
@@ -459,6 +458,13 @@ impl Runtime for MsbRuntime {
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
         self.existing(name)?;
         self.on_stream(name, "connect", |stream| sandbox_guest_client::dial(name, stream, port))
+    }
+
+    fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {
+        self.existing(name)?;
+        self.on_stream(name, "serve its ssh-agent", |stream| {
+            sandbox_guest_client::accept_ssh_agent(name, stream)
+        })
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {

@@ -1,4 +1,4 @@
-use sandbox_model::{SandboxSpec, secret_environment};
+use sandbox_model::{GUEST_SSH_AGENT_ASIDE, SandboxSpec, secret_environment, ssh_agent_environment};
 
 /// What the guest program sets from the user's account, whatever an image says.
 const OF_THE_ACCOUNT: [&str; 4] = ["HOME", "USER", "LOGNAME", "SHELL"];
@@ -9,6 +9,7 @@ pub fn of_sandbox(image: &[(String, String)], spec: &SandboxSpec) -> Vec<(String
         .iter()
         .cloned()
         .chain(secret_environment(&spec.secrets))
+        .chain(ssh_agent_environment(spec.ssh_agent, GUEST_SSH_AGENT_ASIDE))
         .chain(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())))
         .filter(|(key, _)| !OF_THE_ACCOUNT.contains(&key.as_str()))
         .collect()
@@ -27,5 +28,9 @@ mod tests {
         assert_eq!(of_sandbox(&image, &spec), [pair("PATH", "/bin"), pair("PATH", "/usr/bin")]);
         spec.secrets = vec![crate::command::tests::secret()];
         assert!(of_sandbox(&image, &spec).contains(&pair("TOKEN", "$MSB_TOKEN")));
+        let agent = pair("SSH_AUTH_SOCK", GUEST_SSH_AGENT_ASIDE);
+        assert!(!of_sandbox(&image, &spec).contains(&agent));
+        spec.ssh_agent = true;
+        assert!(of_sandbox(&image, &spec).contains(&agent));
     }
 }

@@ -109,10 +109,11 @@ serve='use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 5, LocalPor
 agents-sandbox exec -- perl -e "$serve" > "$HOME/logs/serve.log" 2>&1 &
 client=$!
 for address in 127.0.0.1 ::1; do
-  said= left=120
+  said= left=90
   until [ -n "$said" ] || [ "$left" = 0 ]; do
-    said=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/$published && cat <&3" 2>/dev/null) || sleep 1
+    said=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/$published && cat <&3" 2>/dev/null)
     left=$((left - 1))
+    [ -n "$said" ] || sleep 1
   done
   must "the guest's server is not reached at $address" says "hello from the guest"
 done
@@ -195,6 +196,37 @@ else
   must "nobody says why" told "at its next start"
   must "it listens all the same" test -z "$(ss -Hltn "sport = :$live")"
 fi
+end
+
+# Requests to the agent by their numbers: the first byte of each answer, and what of it can be read.
+talk='use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ENV{SSH_AUTH_SOCK}) or die "no agent: $!\n"; $s->autoflush(1);
+  for my $n (@ARGV) { print $s pack("N/a*", chr $n); read($s, my $l, 4) == 4 or die "it ended\n"; read($s, my $m, unpack("N", $l));
+    my $first = ord $m; $m =~ s/[^ -~]+/ /g; print "$n: $first $m\n" }'
+
+begin the_users_ssh_agent_is_lent_where_it_was_asked_for_and_only_for_keys_and_signatures
+program exec -- sh -c 'echo "[$SSH_AUTH_SOCK]"; ls -d /run/agents-sandbox*/*sock* 2>/dev/null; true'
+must "a sandbox has an agent that was not asked for" test "$said" = "[]"
+program stop --cold
+must "stop ended with $code" test "$code" = 0
+settings
+echo "ssh: { agent: true }" >> "$HOME/.config/agents-sandbox/config.yaml"
+: > "$HOME/logs/ssh-agent-stand-in.log"
+rm -f "$world/agent"
+/in/bin/ssh-agent-stand-in "$world/agent" "$HOME/logs/ssh-agent-stand-in.log" 2> "$HOME/logs/ssh-agent-stand-in.err" &
+agent=$!
+until [ -S "$world/agent" ] || ! kill -0 $agent; do sleep 0.1; done
+SSH_AUTH_SOCK=$world/agent program exec -- perl -e "$talk" 11 19 11
+must "exit code $code" test "$code" = 0
+must "its keys are not listed" says "^11: 12 .*me@lab"
+must "it is told to forget its keys" says "^19: 5"
+must "the agent heard nothing" grep -qx "request 11" "$HOME/logs/ssh-agent-stand-in.log"
+must "the agent heard more than lists" test -z "$(grep -vx "request 11" "$HOME/logs/ssh-agent-stand-in.log")"
+program logs ssh-agent
+must "nobody keeps a record of it" says "listed 1 key"
+must "the refusal is not in it" says "refused: remove keys"
+kill $agent; wait $agent 2>/dev/null
+SSH_AUTH_SOCK=$world/agent program exec -- perl -e "$talk" 11
+must "an agent that is gone lists keys" test "$code" != 0 -a -z "$said"
 end
 
 # What one of the runtimes cannot do is said, and not left out.

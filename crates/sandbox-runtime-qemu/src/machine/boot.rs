@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_model::{GUEST_HOME, GUEST_USER, GUEST_WORKSPACE, secret_environment, ssh_agent_environment};
+use sandbox_model::{
+    GUEST_HOME, GUEST_SSH_AGENT, GUEST_USER, GUEST_WORKSPACE, secret_environment, ssh_agent_environment,
+};
 use sandbox_wire::{BootConfig, BootNetwork, GuestMount, STAGED_MOUNTS};
 
 use super::config::MachineConfig;
@@ -42,7 +44,7 @@ pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> Boot
     let mut env = config.image_env.clone();
     // The certificate of whoever puts in secrets counts, whatever the image says about certificates.
     env.extend(secret_environment(&spec.secrets));
-    env.extend(ssh_agent_environment(spec.ssh_agent));
+    env.extend(ssh_agent_environment(spec.ssh_agent, GUEST_SSH_AGENT));
     env.extend(spec.env.iter().map(|(key, value)| (key.clone(), value.clone())));
     BootConfig {
         hostname: hostname(spec.name.as_str()),
