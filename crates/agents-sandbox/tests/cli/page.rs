@@ -1,13 +1,15 @@
-//! The table of promises names tests that exist.
+//! The tables of promises name tests that exist.
 
 use std::path::{Path, PathBuf};
 
 /// Where the short forms of the table begin.
-const SHORT: [(&str, &str); 4] = [
+const SHORT: [(&str, &str); 6] = [
     ("cli/", "agents-sandbox/tests/cli/"),
     ("vm/", "agents-sandbox/tests/vm/"),
     ("e2e/", "agents-sandbox/tests/e2e/"),
     ("flows/", "sandbox-lifecycle/tests/flows/"),
+    ("bridge/", "sandbox-network/tests/bridge/"),
+    ("lab/", "../xtask/src/lab/"),
 ];
 
 fn file(named: &str) -> PathBuf {
@@ -17,9 +19,10 @@ fn file(named: &str) -> PathBuf {
 }
 
 /// A test of that name, or a case that is listed under it: `("name", what_it_runs),`, with a word before the bracket
-/// or without, or the name of a file's only one.
+/// or without, or the name of a file's only one, or one that a shell script begins under it.
 fn has(text: &str, name: &str) -> bool {
     let (test, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
+    let begun = format!("begin {name}");
     let only = format!("const CASE: &str = \"{name}\";");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let is_test = |at: usize| {
@@ -30,6 +33,7 @@ fn has(text: &str, name: &str) -> bool {
         line.strip_prefix("async ").unwrap_or(line).starts_with(&test) && is_test(at)
             || line.ends_with("),") && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
             || line.ends_with(&only)
+            || *line == begun
     })
 }
 
@@ -38,28 +42,42 @@ fn is_path(word: &str) -> bool {
     word.chars().all(|char| char.is_ascii_alphanumeric() || "_:".contains(char))
 }
 
+/// The rows of a document's tables, of which each has so many cells: what is promised, and the tests that show it.
+fn rows(document: &str, cells: usize) -> Vec<(String, Vec<String>)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let page = std::fs::read_to_string(page).unwrap();
+    let is_row =
+        |line: &&str| line.starts_with("| ") && !line.starts_with("| Promise") && !line.starts_with("| Rule");
+    let rows = page.lines().filter(is_row).map(|row| {
+        let found: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        assert_eq!(found.len(), cells, "{row}");
+        let tests = found[1..].iter().flat_map(|cell| cell.split('`'));
+        let tests = tests.filter(|text| text.contains(".rs::") || text.contains(".sh::"));
+        (found[0].trim().to_string(), tests.map(String::from).collect())
+    });
+    rows.collect()
+}
+
+fn missing(rows: &[(String, Vec<String>)]) -> Vec<&str> {
+    let tests = rows.iter().flat_map(|(promise, tests)| {
+        assert!(!tests.is_empty(), "a promise without a test: {promise}");
+        tests.iter().map(String::as_str)
+    });
+    let is_missing = |test: &&str| {
+        let (path, name) = test.split_once("::").unwrap();
+        !has(&std::fs::read_to_string(file(path)).unwrap_or_default(), name)
+    };
+    tests.filter(is_missing).collect()
+}
+
 #[test]
 fn every_promise_names_a_test_that_exists() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sandboxes-page.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let mut promises = 0;
-    let mut missing = Vec::new();
-    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise")) {
-        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
-        let [_, tests] = cells[..] else { panic!("a row of two cells: {row}") };
-        let tests: Vec<&str> = tests.split('`').filter(|text| text.contains(".rs::")).collect();
-        assert!(!tests.is_empty(), "a promise without a test: {row}");
-        promises += 1;
-        for test in tests {
-            let (path, name) = test.split_once("::").unwrap();
-            let text = std::fs::read_to_string(file(path)).unwrap_or_default();
-            if !has(&text, name) {
-                missing.push(test.to_string());
-            }
-        }
+    for (document, cells, at_least) in [("sandboxes-page.md", 2, 80), ("network-tests.md", 3, 19)] {
+        let rows = rows(document, cells);
+        let missing = missing(&rows);
+        assert!(missing.is_empty(), "{document}: no such tests: {missing:#?}");
+        assert!(rows.len() > at_least, "only {} promises are in {document}", rows.len());
     }
-    assert!(missing.is_empty(), "no such tests: {missing:#?}");
-    assert!(promises > 80, "only {promises} promises are in the table");
 }
 
 /// The check itself would notice.
