@@ -397,7 +397,7 @@ mod tests {
         let environment = sandbox_state::Environment { home: Some(dir.path().into()), ..Default::default() };
         let layout = Layout::new(&environment).unwrap();
         let checkout = sandbox_model::CheckoutSlug::new("project", dir.path());
-        let files = layout.sandbox_state(&checkout, sandbox_model::AgentName::Opencode);
+        let files = layout.sandbox_state(&checkout, "opencode".parse().unwrap());
         let (home, path): (VolumeName, _) = ("home-1".parse().unwrap(), dir.path().join("home-1.ext4"));
         let removed = |recorded: Option<&str>| {
             fs::write(&path, "").unwrap();
