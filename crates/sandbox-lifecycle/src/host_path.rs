@@ -156,7 +156,7 @@ impl Steps {
     /// Of all that is done on the root disk and in this home.
     fn digest(&self, created: Option<i64>, home: Option<&VolumeName>, in_home: Option<&str>) -> String {
         let all = (created, home.map(VolumeName::as_str), in_home, LINK, self.script(), &self.words);
-        format!("{:x}", Sha256::digest(format!("{all:?}")))
+        hex::encode(Sha256::digest(format!("{all:?}")))
     }
 
     fn script(&self) -> String {

@@ -44,9 +44,9 @@ impl OpencodeServer {
 
         let mut provider = Command::new("python3");
         provider.arg(repository.join("fake_provider.py")).arg(provider_port.to_string());
-        let opencode = profile(AgentName::OPENCODE).unwrap();
+        let agent = profile(AgentName::OPENCODE).unwrap();
         let port = free_port();
-        let daemon = opencode.daemon.as_ref().unwrap();
+        let daemon = agent.daemon.as_ref().unwrap();
         let argv = daemon.argv(opencode().to_str().unwrap());
         let mut serve = Command::new(&argv[0]);
         // Everything as in a sandbox but the port, which others on this machine may want.
@@ -54,7 +54,7 @@ impl OpencodeServer {
             argv[1..].iter().map(|word| if word == "4096" { port.to_string().into() } else { word.clone() }),
         );
         serve.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", &home);
-        serve.envs(opencode.image_env.iter().copied()).envs(opencode.offline_env.iter().copied());
+        serve.envs(agent.image_env.iter().copied()).envs(agent.offline_env.iter().copied());
         serve.env(daemon.password_env, PASSWORD).current_dir(&project);
 
         let mut server = Self { project, port, children: Vec::new(), root };

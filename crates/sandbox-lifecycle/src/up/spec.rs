@@ -140,6 +140,6 @@ pub(crate) mod tests {
         assert_eq!(example().env["MINE"], "1");
         let mut public = request();
         public.settings.network.profile = NetworkProfile::Public;
-        assert_eq!(environment(&public).into_keys().collect::<Vec<_>>(), ["MINE"]);
+        assert_eq!(environment(&public).unwrap().into_keys().collect::<Vec<_>>(), ["MINE"]);
     }
 }

@@ -129,7 +129,7 @@ fn a_new_guest_starts_with_an_empty_table() {
 fn a_guest_that_forgets_nothing_is_told_of_so_many_files() {
     let guest = Guest::with(PLENTY, 0);
     for number in 0..20 {
-        std::fs::write(guest.host(&format!("f{number}")), "text").unwrap();
+        fs::write(guest.host(&format!("f{number}")), "text").unwrap();
     }
     // The root is one of them.
     guest.share.nodes().set_most(11);
