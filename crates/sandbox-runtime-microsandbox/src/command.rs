@@ -341,7 +341,7 @@ pub(crate) mod tests {
     #[test]
     fn a_port_is_published_on_both_loopbacks_or_where_it_says() {
         let mut spec = spec();
-        spec.ports = ["8080:80", "0.0.0.0:53:53"].map(|port| port.parse().unwrap()).into();
+        spec.ports = vec!["8080:80".parse().unwrap(), "0.0.0.0:53:53".parse().unwrap()];
         let line = line(&spec, None).unwrap();
         let words = "-p\n127.0.0.1:8080:80\n-p\n[::1]:8080:80\n-p\n0.0.0.0:53:53\n";
         assert!(line.contains(words), "{line}");
