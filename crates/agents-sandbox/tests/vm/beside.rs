@@ -14,6 +14,7 @@ use sandbox_runtime::{Runtime, StopOutcome};
 
 use crate::contract::QemuHarness;
 
+pub const CASE: &str = "ports_and_folders_beside_the_checkout";
 /// Where the guest's server listens, on its loopback alone: a port that elsewhere is root's.
 const GUEST_PORT: u16 = 80;
 /// Answers one connection after another with what it got, in capitals.

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     for (name, run) in homes::CASES {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
-    trials.push(Trial::test("ports_and_folders_beside_the_checkout", || beside::run().map_err(Failed::from)));
+    trials.push(Trial::test(beside::CASE, || beside::run().map_err(Failed::from)));
     for (name, case) in killed::CASES {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));
     }
