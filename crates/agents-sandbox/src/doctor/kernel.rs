@@ -1,8 +1,8 @@
 use sandbox_config::Settings;
 use sandbox_runtime_qemu::check_kernel;
-use sandbox_state::Layout;
+use sandbox_state::{Layout, find_system_tool};
 
-use super::{Finding, find};
+use super::Finding;
 
 const CHECK: &str = "guest kernel";
 
@@ -27,7 +27,7 @@ pub fn check(layout: &Layout, settings: &Settings) -> Finding {
             Finding::missing(CHECK, detail, "correct `msb.archive`, or leave it out")
         };
     }
-    if ["pip3", "pip", "python3"].into_iter().any(|program| find(program).is_some()) {
+    if ["pip3", "pip", "python3"].into_iter().any(|program| find_system_tool(program).is_ok()) {
         return Finding::good(CHECK, "the first run fetches it with pip");
     }
     Finding::missing(
