@@ -31,9 +31,6 @@ fn run(typed: &Typed) -> Exit {
         app.console.error(&error.render());
         return error.exit;
     }
-    if let Some((word, command)) = &typed.slip {
-        app.console.warning(&format!("`{word}` is passed to the agent; `{command}` is a command"));
-    }
     match commands::dispatch(&app, &typed.command) {
         Ok(exit) => exit,
         // What failed then failed because of it.

@@ -30,6 +30,7 @@ mod sandbox;
 mod serve;
 mod session;
 mod shell;
+mod slip;
 mod stop;
 mod storage;
 mod tree;

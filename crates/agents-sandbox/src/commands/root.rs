@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
-use super::{Cli, Command, PROGRAM};
+use super::{Cli, Command, slip};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -18,24 +18,26 @@ Examples:
   agents-sandbox list                        see all sandboxes
   agents-sandbox doctor                      find out what is missing on this computer";
 
-/// What was typed, with the command always there; and a remark where it looks like a slip.
+/// What was typed, with the command always there.
 #[derive(Debug)]
 pub struct Typed {
     pub global: super::GlobalArgs,
     pub command: Command,
-    /// `stpo` went to the agent; `stop` may have been meant.
-    pub slip: Option<(String, String)>,
 }
 
 /// Reads the command line. The error is clap's own: help, version, or a usage error.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
     let words: Vec<OsString> = words.into_iter().collect();
     let mut definition = Cli::command();
-    let matches = definition.try_get_matches_from_mut(&words)?;
+    let matches = definition
+        .try_get_matches_from_mut(&words)
+        .map_err(|error| slip::name_the_command_of_a_flag(&definition, error))?;
     refuse_flags_before_a_command(&mut definition, &matches)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    let slip = if cli.command.is_none() { slip(&definition, &words) } else { None };
-    Ok(Typed { global: cli.global, command: cli.command.unwrap_or(Command::Run(cli.run)), slip })
+    if cli.command.is_none() {
+        slip::refuse_an_almost_command(&mut definition, &words, &cli.run.agent_args)?;
+    }
+    Ok(Typed { global: cli.global, command: cli.command.unwrap_or(Command::Run(cli.run)) })
 }
 
 /// `agents-sandbox --cpus 2 stop` would silently drop the flag: it belongs to the `run` that is not meant.
@@ -57,22 +59,9 @@ fn refuse_flags_before_a_command(
     Err(definition.error(ErrorKind::ArgumentConflict, what))
 }
 
-/// A single word that almost is a command, typed where the agent's words are expected.
-fn slip(definition: &clap::Command, words: &[OsString]) -> Option<(String, String)> {
-    let [_, word] = words else { return None };
-    let word = word.to_str().filter(|word| !word.starts_with('-'))?;
-    let commands = definition
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
-        .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_visible_aliases()));
-    let nearest =
-        commands.max_by(|a, b| strsim::jaro_winkler(word, a).total_cmp(&strsim::jaro_winkler(word, b)))?;
-    (strsim::damerau_levenshtein(word, nearest) <= 1 && word.len() > 2)
-        .then(|| (word.to_string(), format!("{PROGRAM} {nearest}")))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::PROGRAM;
     use super::*;
 
     fn typed(words: &[&str]) -> Typed {
@@ -112,12 +101,5 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{words:?}: {error}");
         }
         assert!(matches!(typed(&["-y", "stop"]).command, Command::Stop(_)));
-    }
-
-    #[test]
-    fn a_slip_is_noticed() {
-        assert_eq!(typed(&["stpo"]).slip, Some(("stpo".into(), "agents-sandbox stop".into())));
-        assert_eq!(typed(&["hello"]).slip, None);
-        assert_eq!(typed(&["--", "stpo"]).slip, None);
     }
 }

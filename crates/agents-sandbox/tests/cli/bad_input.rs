@@ -76,6 +76,45 @@ fn values_that_are_none() {
     ");
 }
 
+/// It would go to the agent, in a sandbox that is made for it.
+#[test]
+fn a_command_with_a_slip_in_it_is_none() {
+    assert_snapshot!(refused(&["exce", "--", "true"]), @"
+    error: `exce` is no command; did you mean `agents-sandbox exec`?
+
+      tip: words for the agent stand after `--`: `agents-sandbox -- exce`
+
+    Usage: agents-sandbox [OPTIONS] [AGENT_ARG]... [-- AGENT_ARG...]
+           agents-sandbox <COMMAND>
+
+    For more information, try '--help'.
+    [exit 2]
+    ");
+    // A file of that name is what somebody may well say to an agent.
+    let environment = TestEnvironment::new();
+    assert_eq!(environment.run(&["stpo", "--dry-run"]).code, Some(2));
+    for words in [&["--dry-run", "--", "stpo"][..], &["run", "--dry-run", "stpo"], &["hello", "--dry-run"]] {
+        environment.run(words).success();
+    }
+    environment.write("project/stpo", "");
+    let shown = environment.run(&["stpo", "--dry-run"]).success();
+    assert!(shown.contains("opencode stpo"), "{shown}");
+}
+
+#[test]
+fn a_flag_of_another_command_is_no_value() {
+    assert_snapshot!(refused(&["exec", "--network", "none", "--", "true"]), @"
+    error: unexpected argument '--network' found
+
+      tip: '--network' is a flag of `run` and `shell`; other commands follow the settings
+
+    Usage: agents-sandbox exec [OPTIONS] <COMMAND>...
+
+    For more information, try '--help'.
+    [exit 2]
+    ");
+}
+
 /// One that begins with a dash too: it is a value, and no flag that nobody knows.
 #[test]
 fn every_value_is_refused_with_the_form_that_is_meant() {
