@@ -19,8 +19,16 @@ pub(crate) struct Found {
     pub ttl: Duration,
 }
 
-/// The addresses in a datagram from port 53.
-pub(crate) fn answer(frame: &[u8]) -> Option<Found> {
+/// What came of asking for a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Found(Found),
+    /// A name, in lower case and without its last dot, and why it has no address.
+    Unresolved(String, &'static str),
+}
+
+/// The addresses in a datagram from port 53, or why there are none.
+pub(crate) fn answer(frame: &[u8]) -> Option<Answer> {
     let (17, _, datagram) = packet(frame)? else { return None };
     if u16::from_be_bytes([*datagram.first()?, *datagram.get(1)?]) != 53 {
         return None;
@@ -32,8 +40,15 @@ pub(crate) fn answer(frame: &[u8]) -> Option<Found> {
         RecordType::AAAA => ResolvedHostnameFamily::Ipv6,
         _ => return None,
     };
-    if message.metadata.response_code != ResponseCode::NoError {
-        return None;
+    let name = query.name().to_ascii().trim_end_matches('.').to_ascii_lowercase();
+    let why = match message.metadata.response_code {
+        ResponseCode::NoError => None,
+        ResponseCode::NXDomain => Some("this host's resolver knows no such name"),
+        ResponseCode::ServFail => Some("this host's resolver does not answer, or cannot find it out"),
+        _ => Some("this host's resolver refuses to say"),
+    };
+    if let Some(why) = why {
+        return Some(Answer::Unresolved(name, why));
     }
     let records = message.answers.iter().filter_map(|record| {
         let address = match record.data {
@@ -44,7 +59,7 @@ pub(crate) fn answer(frame: &[u8]) -> Option<Found> {
         Some((address, record.ttl))
     });
     let (addresses, ttls): (Vec<IpAddr>, Vec<u32>) = records.unzip();
+    // A name without an address of one family may well have one of the other.
     let ttl = Duration::from_secs(ttls.into_iter().min()?.into());
-    let name = query.name().to_ascii();
-    Some(Found { name: name.trim_end_matches('.').to_ascii_lowercase(), family, addresses, ttl })
+    Some(Answer::Found(Found { name, family, addresses, ttl }))
 }

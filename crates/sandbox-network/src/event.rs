@@ -28,7 +28,7 @@ pub struct Event {
 pub enum Verdict {
     Allowed,
     Denied,
-    /// Allowed, and the proxy on the way or this host did not let it through.
+    /// Allowed, and the proxy on the way or this host did not let it through, or could not resolve it.
     Failed,
 }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::event::{Event, Verdict};
+use crate::event::{Event, EventKind, Verdict};
 
 /// One subject is told once in this time, and at most so many are.
 const WINDOW: Duration = Duration::from_mins(1);
@@ -64,6 +64,8 @@ struct Inner {
     file: Option<File>,
     /// Where connections were refused for a name that was told.
     named: HashSet<SocketAddr>,
+    /// Names that were refused, in lower case.
+    refused: HashSet<String>,
 }
 
 impl EventLog {
@@ -71,7 +73,8 @@ impl EventLog {
     pub fn new(to: Box<dyn Write + Send>, file: Option<File>) -> Self {
         let now = Instant::now();
         let (lines, events) = (Limiter::new(LINES, now), Limiter::new(EVENTS, now));
-        Self { inner: Arc::new(Mutex::new(Inner { lines, to, events, file, named: HashSet::new() })) }
+        let (named, refused) = (HashSet::new(), HashSet::new());
+        Self { inner: Arc::new(Mutex::new(Inner { lines, to, events, file, named, refused })) }
     }
 
     /// Reports the refusal of a connection to `to` for the name that it says.
@@ -89,11 +92,22 @@ impl EventLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).named.contains(&to)
     }
 
+    /// Whether a name was refused lately, whose resolution fails therefore.
+    pub fn has_refused(&self, name: &str) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).refused.contains(name)
+    }
+
     /// A log that cannot be written is no reason to stop the guest's network.
     pub fn report(&self, event: &Event) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let inner = &mut *inner;
         let (subject, now) = (event.subject(), Instant::now());
+        if let (Verdict::Denied, EventKind::Name, Some(name)) = (event.verdict, event.kind, &event.name) {
+            if inner.refused.len() >= EVENTS {
+                inner.refused.clear();
+            }
+            inner.refused.insert(name.trim_end_matches('.').to_ascii_lowercase());
+        }
         if event.verdict != Verdict::Allowed {
             let verdict = if event.verdict == Verdict::Denied { "denied" } else { "failed" };
             // One limit for both: what goes unreported may be either.

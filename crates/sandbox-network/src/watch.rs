@@ -2,7 +2,7 @@
 //!
 //! The engine does not say what it allows, nor what it refuses at the first packet, so the guest's packets are
 //! looked at on their way in, and the resolver's answers on their way out: they tell under which name an address
-//! was found. Names that do not resolve come from the engine's own log ([`crate::log`]).
+//! was found, or that it was not. Names that may not resolve come from the engine's own log ([`crate::log`]).
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use microsandbox_network::policy::{Action, Protocol};
 use microsandbox_network::shared::SharedState;
 use sandbox_model::Proxies;
 
-use crate::answers::{Found, answer};
+use crate::answers::{Answer, Found, answer};
 use crate::compile::{Compiled, Decision};
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
@@ -188,9 +188,31 @@ impl Watch {
         }
     }
 
+    /// The policy lets a name resolve, and it does not.
+    fn unresolved(&self, name: String, why: &str) {
+        let Some(decision) = self.policy.decide_name(&name) else { return };
+        // Refusals look the same to the guest, and were told.
+        if decision.action == Action::Deny || self.log.has_refused(&name) {
+            return;
+        }
+        self.log.report(&Event {
+            at: now(),
+            verdict: Verdict::Failed,
+            kind: EventKind::Name,
+            name: Some(name),
+            address: None,
+            rule: format!("{}, but {why}", decision.rule),
+            opens: None,
+        });
+    }
+
     /// A frame on its way out.
     pub fn guest_receives(&mut self, frame: &[u8]) {
-        let Some(Found { name, family, addresses, ttl }) = answer(frame) else { return };
+        let Found { name, family, addresses, ttl } = match answer(frame) {
+            Some(Answer::Found(found)) => found,
+            Some(Answer::Unresolved(name, why)) => return self.unresolved(name, why),
+            None => return,
+        };
         if self.names.len() >= REMEMBERED {
             self.names.clear();
         }

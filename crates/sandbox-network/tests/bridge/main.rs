@@ -225,6 +225,32 @@ fn what_the_guest_did_is_told_with_names_addresses_and_rules() {
     drop(bridge.end(guest));
 }
 
+/// The guest sees the same as after a refusal, and its user looks for a rule in vain.
+#[test]
+fn a_name_that_is_allowed_and_does_not_resolve_is_told() {
+    serve_if_asked();
+    let known = vec![("open.example.com", "44.55.66.10", ""), ("inside.example.com", "10.1.1.1", "")];
+    let allowed = ["open.example.com", "gone.example.com", "inside.example.com"];
+    let config = config(NetworkProfile::None, &allowed, &[]);
+    let case = "a_name_that_is_allowed_and_does_not_resolve_is_told";
+    let (bridge, mut guest) = Bridge::start(case, &resolved_by(resolver::names(known), config));
+    assert_eq!(guest.resolve("open.example.com"), Dns::Addresses(vec![[44, 55, 66, 10]]));
+    for name in ["gone.example.com", "GONE.example.com", "inside.example.com", "other.example.com"] {
+        assert_eq!(guest.resolve(name), NXDOMAIN, "{name}");
+    }
+    let told: Vec<(Verdict, Option<String>, String)> =
+        bridge.events().into_iter().map(|event| (event.verdict, event.name, event.rule)).collect();
+    let failed: Vec<_> = told.iter().filter(|(verdict, ..)| *verdict == Verdict::Failed).collect();
+    let why = "egress-allow has `gone.example.com`, but this host's resolver knows no such name";
+    assert_eq!(failed, [&(Verdict::Failed, Some("gone.example.com".into()), why.into())], "{told:?}");
+    // What was refused is told as that, once.
+    let denied = told.iter().filter(|(verdict, ..)| *verdict == Verdict::Denied);
+    let denied: Vec<&str> = denied.filter_map(|(_, name, _)| name.as_deref()).collect();
+    assert_eq!(denied, ["inside.example.com", "other.example.com"], "{told:?}");
+    let (said, _) = bridge.end(guest);
+    assert!(said.contains("network: failed name gone.example.com: egress-allow has"), "{said}");
+}
+
 #[test]
 fn much_passes_in_both_directions() {
     use std::io::{Read, Write};
