@@ -12,7 +12,7 @@ use sandbox_state::{read_record, write_record};
 use serde::{Deserialize, Serialize};
 
 use crate::error::from_state;
-use crate::files::own::kvm_record;
+use crate::files::own::{emulated_record, kvm_record};
 use crate::machine::{Accel, AccelChoice};
 
 /// `kvm.json`: what the last boot with KVM showed.
@@ -44,6 +44,26 @@ pub fn kvm_hint() -> KvmHint {
         Ok(_) => KvmHint::Plausible,
         Err(error) => KvmHint::No(format!("/dev/kvm cannot be used: {error}")),
     }
+}
+
+/// `emulated.json`: what the user was told about doing without KVM.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ToldRecord {
+    /// As in [`KvmRecord`].
+    host: String,
+    why: String,
+}
+
+/// True for the first caller with this reason, on this kernel and with this QEMU.
+pub fn tell_once(dir: &Path, qemu: &Path, why: &str) -> Result<bool, RuntimeError> {
+    let path = emulated_record(dir);
+    let record = ToldRecord { host: host(qemu), why: why.into() };
+    // One that cannot be read was written by nobody whom it helps.
+    if read_record(&path).ok().flatten().as_ref() == Some(&record) {
+        return Ok(false);
+    }
+    write_record(&path, &record).map_err(from_state)?;
+    Ok(true)
 }
 
 fn host(qemu: &Path) -> String {
@@ -85,4 +105,23 @@ pub fn remember(dir: &Path, qemu: &Path, candidates: &[Accel], used: Accel) -> R
         return Ok(());
     }
     write_record(&kvm_record(dir), &record).map_err(from_state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doing_without_kvm_is_told_once_for_each_reason_and_qemu() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("qemu"), dir.path().join("qemu-2"));
+        let told = |qemu: &Path, why| tell_once(dir.path(), qemu, why).unwrap();
+        assert!(told(&one, "no flag"));
+        assert!(!told(&one, "no flag"));
+        assert!(told(&one, "no device"), "it is another reason by now");
+        assert!(told(&other, "no device"), "it is another QEMU by now");
+        assert!(!told(&other, "no device"));
+        fs::write(emulated_record(dir.path()), "damaged").unwrap();
+        assert!(told(&other, "no device"));
+    }
 }

@@ -48,7 +48,9 @@ pub fn boot(
     let name = record.spec.name.clone();
     let qemu = find_qemu()?;
     let (accels, why_not_kvm) = accel::candidates(options.accel, &layout.dir, &qemu)?;
-    if let Some(why) = &why_not_kvm {
+    if let Some(why) = &why_not_kvm
+        && accel::tell_once(&layout.dir, &qemu, why)?
+    {
         (options.notice)(&format!("the sandbox is emulated (slower than with KVM): {why}"));
     }
     check_spec(&record.spec)?;

@@ -19,6 +19,11 @@ pub mod own {
         dir.join("kvm.json")
     }
 
+    /// What the user was told about doing without KVM.
+    pub fn emulated_record(dir: &Path) -> PathBuf {
+        dir.join("emulated.json")
+    }
+
     /// What the installed QEMU said of itself.
     pub fn qemu_record(dir: &Path) -> PathBuf {
         dir.join("qemu.json")
