@@ -50,7 +50,7 @@ impl Tree {
 /// a sandbox can have made: from one of the `walls` on, the folders that a sandbox writes, no link is, at no moment,
 /// whatever is exchanged meanwhile. What does not exist is empty.
 pub fn read_tree(source: &Path, walls: &[PathBuf]) -> Result<Tree> {
-    let mut reader = Reader { walls, tree: Tree::default(), bytes: 0 };
+    let mut reader = Reader { walls, wall: None, tree: Tree::default(), bytes: 0 };
     reader.read_path(source, source, Path::new(""), 0)?;
     reader.tree.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(reader.tree)
@@ -61,9 +61,14 @@ pub fn open_host_file(source: &Path, walls: &[PathBuf]) -> std::result::Result<F
     let place = resolve(source, walls).map_err(|error| error.to_string())?;
     match open(&place) {
         Ok(opened) => Ok(File::from(opened)),
-        Err(Errno::LOOP) => {
-            Err("it leads through a link that whoever works in a sandbox can have made".into())
-        }
+        Err(Errno::LOOP) => Err(match place.wall() {
+            Some(wall) => format!(
+                "it leads through a link in {}, which a sandbox writes or once wrote, so whoever works there can have \
+                 made it",
+                wall.display()
+            ),
+            None => "it leads through a link that was made this very moment".into(),
+        }),
         Err(error) => Err(std::io::Error::from(error).to_string()),
     }
 }
@@ -75,6 +80,8 @@ fn failed(path: &Path, error: impl Into<std::io::Error>) -> LifecycleError {
 
 struct Reader<'a> {
     walls: &'a [PathBuf],
+    /// The one in which the reader is.
+    wall: Option<PathBuf>,
     tree: Tree,
     bytes: u64,
 }
@@ -94,11 +101,14 @@ impl Reader<'_> {
             Err(error) => return Err(failed(place, error)),
         };
         let follow = matches!(found, Place::Outside(_));
-        match open(&found) {
+        let outer = std::mem::replace(&mut self.wall, found.wall().map(Path::to_path_buf));
+        let read = match open(&found) {
             Ok(opened) => self.read_opened(opened, place, relative, depth, follow),
             Err(Errno::NOENT) if !follow => Ok(()),
             Err(error) => self.not_opened(place, error),
-        }
+        };
+        self.wall = outer;
+        read
     }
 
     fn read_opened(
@@ -180,9 +190,17 @@ impl Reader<'_> {
 
     fn not_opened(&mut self, place: &Path, error: Errno) -> Result<()> {
         let why = match error {
-            Errno::LOOP => {
-                "is a symbolic link, or leads through one, in a folder that a sandbox writes or once wrote"
-            }
+            Errno::LOOP => match &self.wall {
+                Some(wall) => {
+                    let wall = wall.display();
+                    let why = format!(
+                        "is a symbolic link, or leads through one, in {wall}, which a sandbox writes or once wrote"
+                    );
+                    self.skip(place, &why);
+                    return Ok(());
+                }
+                None => "became a symbolic link while it was read",
+            },
             // A file is where a folder should be.
             Errno::NOTDIR => "is not in a folder",
             Errno::NOENT => "is gone",
@@ -255,6 +273,9 @@ mod tests {
         let refused = read_tree(&config, &[dir.path().into()]).unwrap();
         assert_eq!(names(&refused), ["agent/a.md"]);
         assert_eq!(refused.skipped.len(), 2, "{:?}", refused.skipped);
+        // Whoever reads it looks there.
+        let named = format!("in {}, which a sandbox writes", dir.path().display());
+        assert!(refused.skipped.iter().all(|line| line.contains(&named)), "{:?}", refused.skipped);
         // The user's link into a checkout, where a link leads out again.
         symlink(config.join("folder/key"), dir.path().join("mine")).unwrap();
         let mine = dir.path().join("mine");

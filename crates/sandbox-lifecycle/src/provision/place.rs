@@ -18,6 +18,16 @@ pub enum Place {
     Inside(PathBuf, Vec<OsString>),
 }
 
+impl Place {
+    /// The wall in which it is.
+    pub fn wall(&self) -> Option<&Path> {
+        match self {
+            Self::Outside(_) => None,
+            Self::Inside(wall, _) => Some(wall),
+        }
+    }
+}
+
 /// Follows the links of `path` one by one, as far as a wall: a folder that a sandbox can write, or could. They are
 /// absolute paths without links; of two of which one is in the other, the outer one counts.
 pub fn resolve(path: &Path, walls: &[PathBuf]) -> Result<Place> {
