@@ -22,6 +22,8 @@ pub struct Entry {
     text: String,
     /// The text may be a secret of the project's.
     private: bool,
+    /// No file asks for it: the folder itself is too much.
+    exposed: bool,
     sha256: String,
 }
 
@@ -30,7 +32,7 @@ impl Entry {
         // As JSON, so that no two entries have the same bytes.
         let bytes = Json::from(vec![Json::from(key), exact.clone()]).to_string();
         let sha256 = hex::encode(Sha256::digest(bytes));
-        Self { place, key: plain(key), text: plain(text), private: false, sha256 }
+        Self { place, key: plain(key), text: plain(text), private: false, exposed: false, sha256 }
     }
 
     pub fn place(&self) -> &str {
@@ -39,6 +41,11 @@ impl Entry {
 
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Whether the folder itself is what widens.
+    pub const fn is_exposed(&self) -> bool {
+        self.exposed
     }
 
     pub fn text(&self) -> &str {
@@ -123,7 +130,8 @@ pub fn exposed(project: &Project, layout: &Layout) -> Vec<Entry> {
         .map(|(what, folder)| {
             let text =
                 format!("{root}, which contains this program's own {what}: the sandbox can change them");
-            Entry::new(folder.to_string_lossy().into_owned(), "workspace", &text, &Json::from(text.as_str()))
+            let place = folder.to_string_lossy().into_owned();
+            Entry { exposed: true, ..Entry::new(place, "workspace", &text, &Json::from(text.as_str())) }
         })
         .collect()
 }

@@ -30,6 +30,7 @@ use sandbox_state::Layout;
 use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::report::plain;
 use crate::secrets;
 use crate::settings::Meant;
 use crate::terminal::{can_ask, confirm};
@@ -40,6 +41,8 @@ use store::Store;
 
 const APPROVE: &str =
     "`agents-sandbox config approve` shows it and asks; with --yes it approves without asking";
+
+const ONE_PROJECT: &str = "`cd` to the folder of one project, or make one, and run it there";
 
 /// What the settings are read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +133,31 @@ impl Review {
         matches!((origin, dir), (Origin::File { path, .. }, Some(dir)) if path.starts_with(dir))
     }
 
+    /// What is the matter, for whoever is asked or refused.
+    fn head(&self, open: &[Entry]) -> String {
+        let Some(exposed) = open.iter().find(|entry| entry.is_exposed()) else {
+            return "this project's own files would widen what its sandbox may do".into();
+        };
+        let root = &self.project.root;
+        let home = std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
+        let what = match home {
+            Some(home) if home == *root => "is your home folder",
+            Some(home) if home.starts_with(root) => "has your home folder in it",
+            _ => {
+                return format!(
+                    "{} has {} in it, and the sandbox would get them",
+                    root.display(),
+                    exposed.place()
+                );
+            }
+        };
+        format!(
+            "{} {what}: the sandbox would get all of it, with your keys, your other projects and this program's own \
+             settings",
+            root.display()
+        )
+    }
+
     fn names(&self) -> String {
         self.open().iter().map(|entry| entry.key()).collect::<Vec<_>>().join(", ")
     }
@@ -145,9 +173,9 @@ impl Review {
         if yes.value && !self.is_borrowed(&yes.origin) {
             app.console.info(&format!("approved, as you said yes to everything: {}", self.names()));
         } else if can_ask() {
-            ask(app, &open)?;
+            ask(app, &self.head(&open), &open)?;
         } else {
-            return Err(refusal(&open));
+            return Err(refusal(&self.head(&open), &open));
         }
         self.store.approve(&open)?;
         self.remember(app)?;
@@ -192,9 +220,13 @@ fn warn(app: &App, review: &Review) {
     }
 }
 
-fn ask(app: &App, open: &[Entry]) -> Result<(), CommandError> {
+fn ask(app: &App, head: &str, open: &[Entry]) -> Result<(), CommandError> {
     let lines = app.console.lines();
-    lines.write("This project's own files would widen what its sandbox may do:");
+    // Other heads begin with a path.
+    lines.write(&format!(
+        "{}:",
+        plain(&head.strip_prefix("this").map_or_else(|| head.into(), |rest| format!("This{rest}")))
+    ));
     for entry in open {
         lines.write(&format!("  {}", entry.line()));
     }
@@ -204,16 +236,21 @@ fn ask(app: &App, open: &[Entry]) -> Result<(), CommandError> {
     };
     match confirm(&question)? {
         Some(true) => Ok(()),
-        Some(false) => Err(CommandError::new("not approved, so nothing was started").hint(APPROVE)),
+        Some(false) => Err(hinted(CommandError::new("not approved, so nothing was started"), open)),
         None => Err(CommandError { exit: Exit::from_signal(2), ..CommandError::new("interrupted") }),
     }
 }
 
-fn refusal(open: &[Entry]) -> CommandError {
+fn refusal(head: &str, open: &[Entry]) -> CommandError {
     let lines: Vec<String> = open.iter().map(Entry::line_for_logs).collect();
-    CommandError::new(
-        "this project's own files would widen what its sandbox may do, and that is not approved",
-    )
-    .excerpt(&lines.join("\n"))
-    .hint(APPROVE)
+    let error = CommandError::new(format!("{head}, and that is not approved")).excerpt(&lines.join("\n"));
+    hinted(error, open)
+}
+
+fn hinted(error: CommandError, open: &[Entry]) -> CommandError {
+    if open.iter().any(Entry::is_exposed) {
+        error.hint(ONE_PROJECT).hint(APPROVE)
+    } else {
+        error.hint(APPROVE)
+    }
 }

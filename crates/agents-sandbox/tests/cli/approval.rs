@@ -357,6 +357,9 @@ fn a_folder_with_our_own_folders_in_it_is_no_checkout_without_a_yes() {
     };
     let refused = exec(&["exec", "true"]);
     assert_refused(&environment, &refused, "which contains this program's own settings");
+    assert!(refused.stderr.starts_with("error: $ROOT/home is your home folder: "), "{refused}");
+    assert!(refused.stderr.contains("hint: `cd` to the folder of one project"), "{refused}");
+    assert!(!refused.stderr.contains("project's own files"), "{refused}");
     exec(&["exec", "--yes", "true"]).success();
     // Nothing that was approved lasts where the guest could approve it.
     assert_eq!(exec(&["exec", "true"]).code, Some(1));
