@@ -35,6 +35,15 @@ pub fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
+/// Which files settings are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    All,
+    /// Without the project's.
+    Own,
+    None,
+}
+
 /// The project in the current folder, and the settings that hold there.
 #[derive(Debug)]
 pub struct Meant {
@@ -42,34 +51,40 @@ pub struct Meant {
     pub settings: Settings,
     /// What the project's own file sets: not to be acted on before it is approved.
     pub layer: Option<ProjectLayer>,
+    /// No file was read: one of the user's own is broken.
+    unread: bool,
 }
 
 impl Meant {
     /// Reads every layer; `flags` are on top. Tells the user what the layers give reason to.
     pub fn resolve(app: &App, flags: Flags) -> Result<Self, CommandError> {
-        Self::resolve_with(app, flags, true)
+        Self::resolve_with(app, flags, Files::All)
     }
 
-    /// [`Meant::resolve`] for commands that end a sandbox or look at one: whoever works in it can break the
-    /// project's file, and must not keep its user from that.
-    pub fn resolve_whatever_the_project_says(app: &App, flags: &Flags) -> Result<Self, CommandError> {
+    /// [`Meant::resolve`] for commands that end a sandbox or look at one. Whoever works in it can break the
+    /// project's file, and must not keep its user from that; nor does a slip in the user's own.
+    pub fn resolve_whatever_files_say(app: &App, flags: &Flags) -> Result<Self, CommandError> {
         Self::resolve(app, flags.clone()).or_else(|error| {
-            let meant = Self::resolve_with(app, flags.clone(), false)?;
-            app.console.warning(&format!("the project's settings are left out: {}", error.message));
+            if let Ok(meant) = Self::resolve_with(app, flags.clone(), Files::Own) {
+                app.console.warning(&format!("the project's settings are left out: {}", error.message));
+                return Ok(meant);
+            }
+            let meant = Self::resolve_with(app, flags.clone(), Files::None)?;
+            app.console.warning(&format!("all files of settings are left out: {}", error.message));
             Ok(meant)
         })
     }
 
-    fn resolve_with(app: &App, flags: Flags, with_project: bool) -> Result<Self, CommandError> {
+    fn resolve_with(app: &App, flags: Flags, files: Files) -> Result<Self, CommandError> {
         let project = project::discover()?;
-        if with_project {
+        if files == Files::All {
             project::check_settings_folder(&project.config_dir)?;
         }
         let layout = App::layout()?;
         let inputs = Inputs {
-            config_dir: layout.config,
+            config_dir: if files == Files::None { PathBuf::new() } else { layout.config },
             repo_slug: project.repo.clone(),
-            project_dir: with_project.then(|| project.config_dir.clone()),
+            project_dir: (files == Files::All).then(|| project.config_dir.clone()),
             environment: variables(),
             flags: Flags { yes: app.typed_yes(), ..flags },
         };
@@ -79,7 +94,7 @@ impl Meant {
         for warning in warnings {
             app.console.warning(&warning);
         }
-        Ok(Self { project, settings, layer })
+        Ok(Self { project, settings, layer, unread: files == Files::None })
     }
 
     /// Whether what holds of a setting is what the project's own file says.
@@ -285,5 +300,10 @@ where
 
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.
 pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
-    Ok(Meant::resolve_whatever_the_project_says(app, &agent.flags())?.target())
+    let meant = Meant::resolve_whatever_files_say(app, &agent.flags())?;
+    if meant.unread && meant.settings.agent.origin == Origin::Default {
+        let agent = meant.settings.agent.value;
+        app.console.warning(&format!("so the sandbox of {agent} is meant; --agent names another"));
+    }
+    Ok(meant.target())
 }

@@ -16,7 +16,7 @@ use crate::{environment, json, layer, yaml};
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
-    /// The user's configuration folder.
+    /// The user's configuration folder; empty where the user's own files are left out.
     pub config_dir: PathBuf,
     /// Names the folder in it that holds for every clone of this project's remote.
     pub repo_slug: Option<RepoSlug>,
@@ -50,8 +50,9 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let mut settings = Settings::default();
     let mut warnings = Vec::new();
     let mut dind = false;
-    let repo_dir = inputs.repo_slug.as_ref().map(|slug| inputs.config_dir.join(slug.as_str()));
-    for folder in [Some(inputs.config_dir.as_path()), repo_dir.as_deref()].into_iter().flatten() {
+    let own = Some(inputs.config_dir.as_path()).filter(|folder| !folder.as_os_str().is_empty());
+    let repo_dir = own.and_then(|own| inputs.repo_slug.as_ref().map(|slug| own.join(slug.as_str())));
+    for folder in [own, repo_dir.as_deref()].into_iter().flatten() {
         if let Some(file) = File::read(folder, Whose::User)? {
             dind |= file.apply(&mut settings, &folders, &[])?.contains(&DIND);
         }

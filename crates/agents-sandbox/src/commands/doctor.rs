@@ -16,7 +16,7 @@ use crate::settings::Meant;
 /// Check that this computer has all that is needed
 ///
 /// Starts nothing and changes nothing. Ends with an error if something is missing without which no sandbox
-/// works.
+/// works, or if the settings cannot be read.
 #[derive(Debug, Clone, Args)]
 pub struct DoctorArgs {
     /// Another form than lines
@@ -25,7 +25,7 @@ pub struct DoctorArgs {
 }
 
 pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
-    let (settings, project) = settings(app)?;
+    let (settings, project, unread) = settings(app)?;
     let findings = examine(&App::layout()?, &settings, project.as_ref());
     if args.format.is_some() {
         app.out.json(&findings)?;
@@ -40,18 +40,20 @@ pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
     }
     match lacking(&findings) {
         Some(error) => Err(error),
+        // It was told above, and no sandbox starts here before it is mended.
+        None if unread => Ok(Exit::FAILURE),
         None => Ok(Exit::SUCCESS),
     }
 }
 
-/// Those of the current folder; where they cannot be read, that is not what is asked about.
-fn settings(app: &App) -> Result<(Settings, Option<Project>), CommandError> {
+/// Those of the current folder, and whether they could not be read: all else is looked at then.
+fn settings(app: &App) -> Result<(Settings, Option<Project>, bool), CommandError> {
     match Meant::resolve(app, Flags::default()) {
-        Ok(meant) => Ok((meant.settings, Some(meant.project))),
+        Ok(meant) => Ok((meant.settings, Some(meant.project), false)),
         Err(error) if error.exit == Exit::USAGE => Err(error),
         Err(error) => {
             app.console.error(&error.render());
-            Ok((Settings::default(), None))
+            Ok((Settings::default(), None, true))
         }
     }
 }

@@ -11,7 +11,6 @@ use super::CommandResult;
 use super::list::Format;
 use super::prune::{Age, parse_age};
 use crate::app::App;
-use crate::approval::Purpose;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::report::{Column, Table, Tone};
@@ -65,7 +64,7 @@ pub fn run(app: &App, command: &StorageCommand) -> CommandResult {
 }
 
 fn look(app: &App, options: &StorageOptions) -> Result<Usage, CommandError> {
-    let age = Age::resolve(app, options.older_than, Purpose::Look)?;
+    let age = Age::look(app, options.older_than)?;
     let context = app.context()?;
     let seen = snapshot(&context, None)?;
     let rules = Rules { kinds: Kinds::ALL, older_than: age.older_than, spare: None };
@@ -113,6 +112,8 @@ pub fn df(app: &App, args: &DfArgs) -> CommandResult {
     if usage.reclaimable().bytes() > 0 {
         app.console.info("`agents-sandbox prune` frees what is reclaimable");
     }
+    app.console
+        .info("`agents-sandbox storage list` names each, homes without a checkout too, and why it stays");
     Ok(Exit::SUCCESS)
 }
 

@@ -92,7 +92,7 @@ fn with_server(
 
 /// A server that answers knows best. Nothing is started to ask one: git keeps the same list in the checkout.
 fn list(app: &App, args: &ListArgs) -> CommandResult {
-    let meant = Meant::resolve_whatever_the_project_says(app, &args.agent.flags())?;
+    let meant = Meant::resolve_whatever_files_say(app, &args.agent.flags())?;
     let context = app.context()?;
     let worktrees = match sandbox_lifecycle::list_worktrees(&context, &meant.target())? {
         Some(worktrees) => worktrees,

@@ -379,3 +379,37 @@ fn a_broken_project_file_does_not_keep_a_sandbox_from_being_ended() {
     }
     assert_eq!(sandboxes(&environment), "");
 }
+
+/// A slip in the user's own file, the same.
+#[test]
+fn a_broken_file_of_ones_own_does_not_keep_a_sandbox_from_being_ended() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    let own = "home/config/agents-sandbox/config.yaml";
+    environment.write(own, "memroy: 4G\n");
+    assert_eq!(environment.run(&["exec", "true"]).code, Some(1), "what starts one does not guess");
+    for words in [
+        &["list"][..],
+        &["df"],
+        &["storage", "list"],
+        &["logs"],
+        &["network", "log"],
+        &["session", "list"],
+        &["sandbox", "inspect"],
+        &["stop"],
+        &["kill", "-f"],
+    ] {
+        let ran = environment.run(words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran}");
+        let warnings = ran.stderr.matches("all files of settings are left out").count();
+        assert_eq!(warnings, usize::from(words != ["list"]), "{words:?}: {ran}");
+    }
+    assert_eq!(sandboxes(&environment), "");
+    // Which agent was meant stood in the file, perhaps.
+    let guessed = environment.run(&["stop"]);
+    assert!(guessed.stderr.contains("so the sandbox of opencode is meant"), "{guessed}");
+    let typed = environment.run(&["stop", "--agent", "opencode"]);
+    assert!(!typed.stderr.contains("is meant"), "{typed}");
+    // A removal that nobody asked for would follow from a default.
+    assert_eq!(environment.run(&["prune", "--yes"]).code, Some(1));
+}

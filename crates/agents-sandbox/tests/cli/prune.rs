@@ -5,6 +5,9 @@ use insta::assert_snapshot;
 use crate::environment::{TestEnvironment, without_hash};
 use crate::tmux::Tmux;
 
+const NOTHING: &str =
+    "there is nothing to remove; `agents-sandbox storage list` says why what is there stays\n";
+
 #[test]
 fn a_dry_run_shows_what_would_go_and_removes_nothing() {
     let environment = TestEnvironment::new();
@@ -42,7 +45,7 @@ fn without_a_terminal_only_yes_removes() {
     assert!(ran.stderr.starts_with("removed 1 sandbox, 1 home volume, 1 image; "), "{ran}");
     assert_eq!(environment.run(&["list", "--names"]).success(), "");
     assert_eq!(environment.volumes().len(), 0);
-    assert_eq!(environment.run(&["prune", "-y"]).stderr, "there is nothing to remove\n");
+    assert_eq!(environment.run(&["prune", "-y"]).stderr, NOTHING);
     assert_eq!(environment.run(&["exec", "true"]).code, Some(0), "the next run makes everything anew");
 }
 
@@ -104,7 +107,7 @@ fn a_projects_own_age_is_not_believed_unseen() {
     assert!(ran.stderr.contains("not approved"), "{ran}");
     // With an age of the user's own the project has no say.
     let ran = environment.run(&["prune", "--older-than", "9d", "--yes"]);
-    assert_eq!(ran.stderr, "there is nothing to remove\n", "{ran}");
+    assert_eq!(ran.stderr, NOTHING, "{ran}");
     assert_eq!(environment.volumes().len(), 1);
 }
 
@@ -113,8 +116,8 @@ fn one_kind_alone_leaves_the_others() {
     let environment = TestEnvironment::new();
     let name = environment.rested(8);
     // The home and the image of a sandbox that still exists stay.
-    assert_eq!(environment.run(&["volume", "prune", "--yes"]).stderr, "there is nothing to remove\n");
-    assert_eq!(environment.run(&["image", "prune", "--yes"]).stderr, "there is nothing to remove\n");
+    assert_eq!(environment.run(&["volume", "prune", "--yes"]).stderr, NOTHING);
+    assert_eq!(environment.run(&["image", "prune", "--yes"]).stderr, NOTHING);
     assert_eq!(environment.sandbox(), name);
     let ran = environment.run(&["sandbox", "prune", "--yes"]);
     assert!(ran.stderr.starts_with("removed 1 sandbox; "), "{ran}");
@@ -131,7 +134,7 @@ fn what_runs_is_never_removed() {
     environment.run(&["exec", "true"]).success();
     let name = environment.sandbox();
     environment.age(&name, 900);
-    assert_eq!(environment.run(&["prune", "--yes"]).stderr, "there is nothing to remove\n");
+    assert_eq!(environment.run(&["prune", "--yes"]).stderr, NOTHING);
     assert_eq!(environment.sandbox(), name);
 }
 

@@ -102,9 +102,18 @@ impl Age {
     /// A project's file decides over everybody's homes only when the user approved it.
     pub fn resolve(app: &App, typed: Option<Duration>, purpose: Purpose) -> Result<Self, CommandError> {
         let flags = Flags { older_than: typed.map(format_duration), ..Flags::default() };
-        let meant = Meant::resolve(app, flags)?;
+        Self::of(app, &Meant::resolve(app, flags)?, typed, purpose)
+    }
+
+    /// For who only looks: a file of settings that cannot be read keeps nobody from that.
+    pub fn look(app: &App, typed: Option<Duration>) -> Result<Self, CommandError> {
+        let meant = Meant::resolve_whatever_files_say(app, &Flags::default())?;
+        Self::of(app, &meant, typed, Purpose::Look)
+    }
+
+    fn of(app: &App, meant: &Meant, typed: Option<Duration>, purpose: Purpose) -> Result<Self, CommandError> {
         if typed.is_none() && meant.is_the_projects(|settings| &settings.manual_prune_age.origin) {
-            approval::review(app, &meant, purpose)?;
+            approval::review(app, meant, purpose)?;
         }
         Ok(Self {
             older_than: typed.unwrap_or(meant.settings.manual_prune_age.value),
@@ -134,7 +143,9 @@ pub fn run(app: &App, options: &PruneOptions, kinds: Kinds) -> CommandResult {
         if options.format.is_some() {
             app.out.json(&shown::Document::of_report(&Report::default(), options.dry_run))?;
         } else {
-            app.console.info("there is nothing to remove");
+            app.console.info(
+                "there is nothing to remove; `agents-sandbox storage list` says why what is there stays",
+            );
         }
         return Ok(Exit::SUCCESS);
     }
