@@ -8,7 +8,7 @@ use sandbox_lifecycle::Log;
 use sandbox_model::SandboxName;
 
 use super::CommandResult;
-use super::args::AgentArg;
+use super::args::{AgentArg, LogLevel};
 use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -17,12 +17,20 @@ use crate::{project, settings};
 
 const LOGS: [&str; 4] = ["console", "machine", "keeper", "ssh-agent"];
 const PAUSE: Duration = Duration::from_millis(200);
+/// What every machine writes, and nobody can do anything about: its clock has no interrupt of its own and needs none,
+/// and the link to the guest begins anew when that wakes.
+const HARMLESS: [&str; 3] = [
+    "genirq: Flags mismatch irq 8.",
+    "rtc_cmos rtc_cmos: probe with driver rtc_cmos failed with error -16",
+    "INFO the guest link ended: decode error: decode error: unknown version: 255",
+];
 
 /// Show the logs of a sandbox
 ///
 /// A sandbox has several: `console` is what the kernel and the first program in it wrote, `machine` is what
 /// makes the virtual machine, `keeper` is what watches over it and stops it, `ssh-agent` is what the sandbox
-/// did with your ssh keys.
+/// did with your ssh keys. Lines that every machine writes and that mean nothing are shown with --log-level verbose
+/// only.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +68,7 @@ pub fn run(app: &App, args: &LogsArgs) -> CommandResult {
     let mut logs: Vec<Tail> = sandbox_lifecycle::logs(&context, &target)?
         .into_iter()
         .filter(|found| log.is_none_or(|log| found.name == log))
-        .map(Tail::new)
+        .map(|log| Tail::new(log, app.console.shows(LogLevel::Verbose)))
         .collect();
     if logs.is_empty() {
         let name = target.name();
@@ -130,11 +138,23 @@ struct Tail {
     shown: u64,
     /// The beginning of a line whose end has not been written yet.
     partial: Vec<u8>,
+    /// With the lines that mean nothing.
+    all: bool,
 }
 
 impl Tail {
-    const fn new(log: Log) -> Self {
-        Self { log, shown: 0, partial: Vec::new() }
+    const fn new(log: Log, all: bool) -> Self {
+        Self { log, shown: 0, partial: Vec::new(), all }
+    }
+
+    fn wanted(&self, line: &str) -> bool {
+        self.all || !HARMLESS.iter().any(|harmless| line.contains(harmless))
+    }
+
+    /// The lines that mean something; `None` where there are none.
+    fn meaningful<'a>(&self, lines: impl Iterator<Item = &'a str>) -> Option<String> {
+        let lines: Vec<&str> = lines.filter(|line| self.wanted(line)).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     fn is_missing(&self) -> bool {
@@ -145,9 +165,10 @@ impl Tail {
     fn first(&mut self, lines: usize) -> Result<Option<String>, CommandError> {
         let Some(bytes) = self.read()? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let skip = if lines == 0 { 0 } else { text.lines().count().saturating_sub(lines) };
-        let text = text.lines().skip(skip).collect::<Vec<_>>().join("\n");
-        Ok(Some(text).filter(|text| !text.is_empty()))
+        let count = text.lines().filter(|line| self.wanted(line)).count();
+        let skip = if lines == 0 { 0 } else { count.saturating_sub(lines) };
+        let last = text.lines().filter(|line| self.wanted(line)).skip(skip);
+        Ok(self.meaningful(last).filter(|text| !text.is_empty()))
     }
 
     /// Whole lines that came since.
@@ -157,7 +178,7 @@ impl Tail {
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
         let rest = self.partial.split_off(end + 1);
         let lines = std::mem::replace(&mut self.partial, rest);
-        Ok(Some(String::from_utf8_lossy(&lines[..end]).into_owned()))
+        Ok(self.meaningful(String::from_utf8_lossy(&lines[..end]).lines()))
     }
 
     fn read(&mut self) -> Result<Option<Vec<u8>>, CommandError> {
@@ -198,7 +219,7 @@ mod tests {
     fn a_growing_log_is_told_in_whole_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("console.log");
-        let mut tail = Tail::new(Log { name: "console", path: path.clone() });
+        let mut tail = Tail::new(Log { name: "console", path: path.clone() }, false);
         assert_eq!(tail.first(0).unwrap(), None);
         std::fs::write(&path, "one\ntwo\nthr").unwrap();
         assert_eq!(tail.first(2).unwrap(), Some("two\nthr".into()));
@@ -207,5 +228,13 @@ mod tests {
         assert_eq!(tail.more().unwrap(), None);
         std::fs::write(&path, "anew\n").unwrap();
         assert_eq!(tail.more().unwrap(), Some("anew".into()));
+        let noise = "[    1.2] genirq: Flags mismatch irq 8. 00200000 (rtc0) vs. 00200080 (virtio4)";
+        std::fs::write(&path, format!("anew\n{noise}\n")).unwrap();
+        assert_eq!(tail.more().unwrap(), None, "it says nothing");
+        std::fs::write(&path, format!("anew\n{noise}\nlast\n{noise}\n")).unwrap();
+        assert_eq!(tail.more().unwrap(), Some("last".into()));
+        let first = |all| Tail::new(Log { name: "console", path: path.clone() }, all).first(2).unwrap();
+        assert_eq!(first(false), Some("anew\nlast".into()));
+        assert_eq!(first(true), Some(format!("last\n{noise}")));
     }
 }
