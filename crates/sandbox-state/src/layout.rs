@@ -203,6 +203,11 @@ impl SandboxFiles {
         self.dir.join("provision.json")
     }
 
+    /// Which destinations the user was told that the network refused.
+    pub fn network_told(&self) -> PathBuf {
+        self.dir.join("network-told.json")
+    }
+
     /// Held by the client that tells the user of one thing of one session.
     pub fn claims(&self) -> PathBuf {
         self.dir.join("claims")

@@ -8,6 +8,7 @@ use sandbox_runtime::ExecSession;
 use sandbox_state::Stamp;
 
 use super::CommandResult;
+use super::args::AgentArg;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::report::plain;
@@ -25,16 +26,17 @@ const RESTS_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What to connect to instead of beginning `command`: a session like it that nobody is attached to, unless
-/// another one is wanted. Says which, and what ended unseen. `again` is the command line that was typed.
+/// another one is wanted. Says which, and what ended unseen. `again` is the command line that was typed, for the
+/// sandbox that `agent` names.
 pub fn choose<'a>(
     context: &Context<'_>,
     up: &Up,
     command: &'a ExecSpec,
     another: bool,
-    again: &str,
+    (again, agent): (&str, &AgentArg),
 ) -> Result<What<'a>, CommandError> {
     let (Some(keep), Some(size)) = (&command.keep, command.tty) else { return Ok(What::Begin(command)) };
-    say_unseen(context, up, keep)?;
+    say_unseen(context, up, keep, agent)?;
     match sandbox_lifecycle::detached_session(context, &up.name, keep)? {
         Some(session) if !another => {
             let begun = Stamp::for_table(session.created);
@@ -48,13 +50,13 @@ pub fn choose<'a>(
     }
 }
 
-fn say_unseen(context: &Context<'_>, up: &Up, keep: &Keep) -> Result<(), CommandError> {
+fn say_unseen(context: &Context<'_>, up: &Up, keep: &Keep, agent: &AgentArg) -> Result<(), CommandError> {
     for KeptSession { id, keep, ended, .. } in sandbox_lifecycle::unseen_ends(context, &up.name, keep)? {
         let code = ended.map_or(0, ExitStatus::shell_code);
         context.reporter.info(&format!(
-            "session {id} ({}) has ended with exit code {code}; `agents-sandbox session attach {id}` shows \
-             its last screen",
-            plain(&keep.title)
+            "session {id} ({}) has ended with exit code {code}; `{}` shows its last screen",
+            plain(&keep.title),
+            agent.after(&format!("agents-sandbox session attach {id}"))
         ));
     }
     Ok(())

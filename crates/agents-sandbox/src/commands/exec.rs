@@ -84,9 +84,10 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     command.env.extend(words);
     describe_terminal(&mut command, &request.settings.env);
     let what = What::Begin(&command);
-    let exit = attend::attend(&context, &request, &up, &what, streams, "agents-sandbox exec", interruptible);
+    let again = args.agent.after("agents-sandbox exec");
+    let exit = attend::attend(&context, &request, &up, &what, streams, &again, interruptible);
     if first {
-        network::summary(app, &context, &up.name);
+        network::summary(app, &context, &request, &args.agent, first);
     }
     exit
 }

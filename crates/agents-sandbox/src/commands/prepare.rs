@@ -9,6 +9,7 @@ use sandbox_lifecycle::{Context, Extent, LifecycleError, Stage, Target, Up, UpRe
 use sandbox_model::NetworkPolicy;
 
 use super::CommandResult;
+use super::args::AgentArg;
 use crate::app::App;
 use crate::doctor::lacking;
 use crate::error::CommandError;
@@ -112,7 +113,12 @@ pub fn is_new(context: &Context<'_>, request: &UpRequest) -> Result<bool, Comman
 }
 
 /// Tells whoever makes a sandbox what it will reach. Returns whether it is about to be made.
-pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Result<bool, CommandError> {
+pub fn introduce(
+    app: &App,
+    context: &Context<'_>,
+    request: &UpRequest,
+    agent: &AgentArg,
+) -> Result<bool, CommandError> {
     tell_what_is_written_anyway(app, context, request)?;
     let first = is_new(context, request)?;
     if first {
@@ -124,8 +130,8 @@ pub fn introduce(app: &App, context: &Context<'_>, request: &UpRequest) -> Resul
             app.console.info(&format!("secrets: {}", list.join("; ")));
         }
         app.console.info(&format!(
-            "network: {network}; `agents-sandbox network log` shows what is refused, `agents-sandbox network \
-             allow` opens more"
+            "network: {network}; `{}` shows what is refused, `agents-sandbox network allow` opens more",
+            agent.after("agents-sandbox network log")
         ));
         introduce_repository(app, request);
     }

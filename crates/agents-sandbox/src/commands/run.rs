@@ -103,7 +103,7 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;
-    let first = prepare::introduce(app, &context, &request)?;
+    let first = prepare::introduce(app, &context, &request, &args.prepare.agent)?;
     let mut up = prepare::up(&context, &mut request)?;
     // The work of a server goes on without its client, also where a client is not kept.
     let streams = Streams { detach: profile.daemon.is_some(), ..prepare::streams() };
@@ -146,16 +146,14 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
     }
     let again = args.prepare.agent.after("agents-sandbox run");
     let begun;
-    let mut what = attend::choose(&context, &up, &command, args.new, &again)?;
+    let mut what = attend::choose(&context, &up, &command, args.new, (&again, &args.prepare.agent))?;
     if begins_after_all(joins, &what) {
         begun = command_of(sandbox_lifecycle::ensure_daemon(&context, &request, &up)?.as_ref());
         what = What::Begin(&begun);
     }
     let exit = Stage::Agent
         .run(&app.console, || attend::attend(&context, &request, &up, &what, streams, &again, interruptible));
-    if first {
-        network::summary(app, &context, &up.name);
-    }
+    network::summary(app, &context, &request, &args.prepare.agent, first);
     Stage::Cleanup.run(&app.console, || {
         drop(up);
         exit

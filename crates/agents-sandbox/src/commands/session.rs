@@ -93,13 +93,14 @@ fn list(app: &App, args: &ListArgs) -> CommandResult {
         return Ok(Exit::SUCCESS);
     }
     if sessions.is_empty() {
+        let shell = args.agent.after("agents-sandbox shell");
         app.console.info(&match info {
             None => format!("there is no sandbox {name}"),
             Some(info) if info.saved_memory.is_some() => {
-                format!("{name} sleeps, and its sessions with it; `agents-sandbox shell` or `run` wakes it")
+                format!("{name} sleeps, and its sessions with it; `{shell}` or `run` wakes it")
             }
             Some(_) if !runs => format!("{name} is not running"),
-            Some(_) => format!("no sessions in {name}; `agents-sandbox shell` begins one"),
+            Some(_) => format!("no sessions in {name}; `{shell}` begins one"),
         });
         return Ok(Exit::SUCCESS);
     }

@@ -50,7 +50,7 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;
-    let first = prepare::introduce(app, &context, &request)?;
+    let first = prepare::introduce(app, &context, &request, &args.prepare.agent)?;
     let up = prepare::up(&context, &mut request)?;
     agent_version::ask(&context, &meant, &up);
     let streams = prepare::streams();
@@ -60,10 +60,8 @@ pub fn run(app: &App, args: &ShellArgs) -> CommandResult {
     describe_terminal(&mut command, &request.settings.env);
     let again = if args.root { "agents-sandbox shell --root" } else { "agents-sandbox shell" };
     let again = args.prepare.agent.after(again);
-    let what = attend::choose(&context, &up, &command, args.new, &again)?;
+    let what = attend::choose(&context, &up, &command, args.new, (&again, &args.prepare.agent))?;
     let exit = attend::attend(&context, &request, &up, &what, streams, &again, interruptible);
-    if first {
-        network::summary(app, &context, &up.name);
-    }
+    network::summary(app, &context, &request, &args.prepare.agent, first);
     exit
 }

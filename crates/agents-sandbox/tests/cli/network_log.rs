@@ -155,7 +155,7 @@ fn following_shows_each_line_that_is_written_meanwhile() {
     assert!(all.next().contains("third.example") && denied.next().contains("third.example"));
 }
 
-/// What is said of refusals in a first run.
+/// What is said of refusals in a first run, and to its end.
 fn summary(ran: &Ran) -> Vec<&str> {
     ran.stderr.lines().skip_while(|line| !line.contains("in this first run")).collect()
 }
@@ -203,7 +203,24 @@ fn whichever_command_is_the_first_ends_with_what_was_refused() {
     let agent = environment.write("bin/pi", &format!("#!/bin/sh\n{}", script(&environment)));
     std::fs::set_permissions(agent, std::fs::Permissions::from_mode(0o755)).unwrap();
     let run = environment.run(&["run", "--agent", "pi"]);
-    assert_eq!((run.code, summary(&run)), (Some(0), told.to_vec()), "{run}");
-    let again = environment.run(&["run", "--agent", "pi"]);
-    assert_eq!((again.code, summary(&again)), (Some(0), Vec::new()), "{again}");
+    let log = "`agents-sandbox network log --agent pi` shows all of it";
+    let told = [&told[..3], &[log]].concat();
+    assert_eq!((run.code, summary(&run)), (Some(0), told), "{run}");
+    assert!(run.stderr.contains("`agents-sandbox network log --agent pi` shows what is refused"), "{run}");
+    let later = |environment: &TestEnvironment| {
+        let ran = environment.run(&["run", "--agent", "pi"]);
+        assert_eq!((ran.code, summary(&ran)), (Some(0), Vec::new()), "{ran}");
+        ran.stderr
+            .lines()
+            .filter(|line| line.contains("the network refused"))
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(later(&environment), [""; 0], "nothing that was not told");
+    let also = script(&environment).replace("b.example", "c.example");
+    environment.write("bin/pi", &format!("#!/bin/sh\n{also}"));
+    let new =
+        "the network refused c.example for the first time; `agents-sandbox network log --agent pi` says why";
+    assert_eq!(later(&environment), [new]);
+    assert_eq!(later(&environment), [""; 0], "each is told once");
 }

@@ -45,14 +45,33 @@ impl Events {
     }
 }
 
-/// What was denied, each thing once, with how often and the entry that would open it.
-pub fn blocked(events: &[Event]) -> Vec<(String, usize, Option<String>)> {
-    let mut blocked: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
+/// Something that was denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// The name where there is one, whatever its address; else the address.
+    pub destination: String,
+    /// Name and address, for people.
+    pub subject: String,
+    /// How often.
+    pub count: usize,
+    /// The entry that would open it.
+    pub opens: Option<String>,
+}
+
+/// What was denied, each thing once.
+pub fn blocked(events: &[Event]) -> Vec<Blocked> {
+    let mut blocked: BTreeMap<String, Blocked> = BTreeMap::new();
     for event in events.iter().filter(|event| event.verdict == Verdict::Denied) {
-        let entry = blocked.entry(subject(event)).or_insert((0, proposal(event).map(String::from)));
-        entry.0 += 1;
+        let subject = subject(event);
+        let new = || Blocked {
+            destination: event.name.clone().unwrap_or_else(|| subject.clone()),
+            subject: subject.clone(),
+            count: 0,
+            opens: proposal(event).map(String::from),
+        };
+        blocked.entry(subject.clone()).or_insert_with(new).count += 1;
     }
-    blocked.into_iter().map(|(subject, (count, opens))| (subject, count, opens)).collect()
+    blocked.into_values().collect()
 }
 
 /// The entry that would open what was denied. A guest names hosts as it likes: what is no entry is none to copy
@@ -108,8 +127,16 @@ mod tests {
     fn what_was_blocked_is_counted_once_each() {
         let events = [("b", Verdict::Denied), ("a", Verdict::Allowed), ("b", Verdict::Denied)]
             .map(|(n, v)| event(n, v));
-        assert_eq!(blocked(&events), [("b".to_string(), 2, Some("b".to_string()))]);
+        let told = |events: &[Event]| {
+            let told =
+                blocked(events).into_iter().map(|blocked| (blocked.subject, blocked.count, blocked.opens));
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(told(&events), [("b".to_string(), 2, Some("b".to_string()))]);
         let hostile = event("$(id).example", Verdict::Denied);
-        assert_eq!(blocked(&[hostile]), [("$(id).example".to_string(), 1, None)]);
+        assert_eq!(told(&[hostile]), [("$(id).example".to_string(), 1, None)]);
+        let found = Event { address: Some("192.0.2.1:443".into()), ..event("c", Verdict::Denied) };
+        let [Blocked { destination, subject, .. }] = &blocked(&[found])[..] else { panic!("one") };
+        assert_eq!((destination.as_str(), subject.as_str()), ("c", "c (192.0.2.1:443)"));
     }
 }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 
 use super::CommandResult;
 use crate::app::App;
-use events::{Events, blocked};
+use events::{Blocked, Events, blocked};
 pub use summary::summary;
 
 /// What a sandbox may reach: see what it tried, and change the rules
