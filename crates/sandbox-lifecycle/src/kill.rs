@@ -18,6 +18,8 @@ pub fn kill(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         // Whoever waited for the boot may have started it again meanwhile.
         if look(context, &name)?.was_running {
             context.runtime.kill(&name)?;
+        } else {
+            ended.forgotten = context.runtime.inspect(&name)?.and_then(|info| info.saved_memory);
         }
         ended.removed = remove_with_state(context, target, &name)? || ended.existed;
     }

@@ -1,4 +1,4 @@
-use sandbox_model::SandboxName;
+use sandbox_model::{ByteSize, SandboxName};
 
 use crate::locks::boot_lock;
 use crate::stop::{GRACE, look};
@@ -9,6 +9,8 @@ use crate::{Context, LifecycleError, Result, Target};
 pub struct Removed {
     /// It was running and had to be stopped first.
     pub was_running: bool,
+    /// It slept: its saved memory went with it, and what ran in it.
+    pub forgotten: Option<ByteSize>,
 }
 
 /// Removes a sandbox and its root disk. Its record and its home volume stay, so that the next run makes it
@@ -17,8 +19,12 @@ pub struct Removed {
 /// A running one is an error ([`LifecycleError::Running`]) unless `force`, which stops it first. A name
 /// that does not exist is [`LifecycleError::NoSuchSandbox`]. One whose record is broken can be removed.
 pub fn remove(context: &Context<'_>, name: &SandboxName, force: bool) -> Result<Removed> {
+    let mut forgotten = None;
     let target = match context.runtime.inspect(name) {
-        Ok(Some(info)) => Target::of(&info.spec).or_else(|| Target::from_name(name)),
+        Ok(Some(info)) => {
+            forgotten = info.saved_memory;
+            Target::of(&info.spec).or_else(|| Target::from_name(name))
+        }
         Ok(None) => return Err(LifecycleError::NoSuchSandbox(name.clone())),
         Err(error) if error.is_unreadable_record() => Target::from_name(name),
         Err(error) => return Err(error.into()),
@@ -39,5 +45,5 @@ pub fn remove(context: &Context<'_>, name: &SandboxName, force: bool) -> Result<
         step.finish(None);
     }
     context.runtime.remove(name)?;
-    Ok(Removed { was_running })
+    Ok(Removed { was_running, forgotten: forgotten.filter(|_| !was_running) })
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::CommandResult;
 use super::stop::EndArgs;
+use super::{CommandResult, neighbours};
 use crate::app::App;
 use crate::exit::Exit;
 
@@ -24,11 +24,14 @@ pub struct KillArgs {
 pub fn run(app: &App, args: &KillArgs) -> CommandResult {
     let target = args.end.target(app)?;
     if args.end.dry_run {
-        return args.end.preview(app, &target, "power off");
+        return args.end.preview(app, &target, "kill", "power off");
     }
     let context = app.context()?;
     let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
     let ended = sandbox_lifecycle::kill(&context, &target, args.end.force)?;
     EndArgs::report(app, &name, ended, "powered off");
+    if !ended.existed {
+        neighbours::tell(app, &context, &target, "kill");
+    }
     Ok(Exit::SUCCESS)
 }

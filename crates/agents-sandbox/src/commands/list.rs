@@ -112,6 +112,14 @@ pub fn run(app: &App, args: &ListArgs) -> CommandResult {
         app.console.info(if all { "there are no sandboxes" } else { "no sandbox is of that kind" });
     } else {
         app.out.line(&table(&listing).render())?;
+        // The status has no word for it, and all of it is worth one.
+        for (row, size) in listing.rows.iter().filter_map(|row| Some((row, row.saved_memory?))) {
+            app.console.info(&format!(
+                "{}: {MEMORY_SAVED} ({}), the next run goes on from it",
+                row.name,
+                size.human()
+            ));
+        }
     }
     for row in listing.rows.iter().filter(|row| row.checkout_gone) {
         let (name, checkout) = (&row.name, row.checkout.display());

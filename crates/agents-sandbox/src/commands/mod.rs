@@ -17,6 +17,7 @@ mod kill;
 mod list;
 mod logs;
 mod man;
+mod neighbours;
 mod network;
 mod ports;
 mod prepare;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use sandbox_lifecycle::LifecycleError;
-use sandbox_model::SandboxName;
+use sandbox_model::{ByteSize, SandboxName};
 
 use super::CommandResult;
 use super::args::AgentArg;
@@ -51,11 +51,18 @@ pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
             (false, true) => "stop and remove",
             (false, false) => return Err(LifecycleError::Running(name.clone()).into()),
         };
-        app.console.info(&format!("would {deed} {name}; its home volume stays"));
+        app.console.info(&format!("would {deed} {name}{}; its home volume stays", lost(info.saved_memory)));
         return Ok(Exit::SUCCESS);
     }
     let removed = sandbox_lifecycle::remove(&context, &name, args.force)?;
     let stopped = if removed.was_running { "stopped and removed" } else { "removed" };
-    app.console.info(&format!("{name} is {stopped}; its home volume stays"));
+    app.console.info(&format!("{name} is {stopped}{}; its home volume stays", lost(removed.forgotten)));
     Ok(Exit::SUCCESS)
+}
+
+/// What goes with a sandbox that sleeps.
+pub fn lost(memory: Option<ByteSize>) -> String {
+    memory.map_or_else(String::new, |size| {
+        format!(", with its saved memory ({}) and the programs that were to go on from it", size.human())
+    })
 }

@@ -4,8 +4,9 @@ use clap::Args;
 use sandbox_lifecycle::{Ended, LifecycleError, Target};
 use sandbox_model::SandboxName;
 
-use super::CommandResult;
 use super::args::AgentArg;
+use super::remove::lost;
+use super::{CommandResult, neighbours};
 use crate::app::App;
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -66,8 +67,8 @@ impl EndArgs {
     pub fn report(app: &App, name: &SandboxName, ended: Ended, done: &str) {
         let text = match ended {
             Ended { existed: false, .. } => format!("there is no sandbox {name}"),
-            Ended { was_running: false, removed: true, .. } => {
-                format!("{name} was not running and is removed")
+            Ended { was_running: false, removed: true, forgotten, .. } => {
+                format!("{name} was not running and is removed{}", lost(forgotten))
             }
             Ended { crashed: true, removed: false, .. } => return crashed(app, name, ended),
             Ended { forgotten: Some(size), .. } => {
@@ -84,18 +85,23 @@ impl EndArgs {
         }
     }
 
-    /// Says what would be done: `deed` is `stop` or `power off`.
-    pub fn preview(&self, app: &App, target: &Target, deed: &str) -> CommandResult {
+    /// Says what would be done: `deed` is `stop` or `power off`, and `verb` what was typed for it.
+    pub fn preview(&self, app: &App, target: &Target, verb: &str, deed: &str) -> CommandResult {
         let context = app.context()?;
         let name = sandbox_lifecycle::sandbox_name(&context, target)?;
         let text = match context.runtime.inspect(&name)? {
             None => format!("there is no sandbox {name}"),
-            Some(info) if info.status.is_at_rest() && self.force => format!("would remove {name}"),
+            Some(info) if info.status.is_at_rest() && self.force => {
+                format!("would remove {name}{}", lost(info.saved_memory))
+            }
             Some(info) if info.status.is_at_rest() => format!("{name} is not running"),
             Some(_) if self.force => format!("would {deed} and remove {name}"),
             Some(_) => format!("would {deed} {name}"),
         };
         app.console.info(&text);
+        if !context.runtime.has(&name)? {
+            neighbours::tell(app, &context, target, verb);
+        }
         Ok(Exit::SUCCESS)
     }
 }
@@ -111,7 +117,7 @@ fn crashed(app: &App, name: &SandboxName, ended: Ended) {
 pub fn run(app: &App, args: &StopArgs) -> CommandResult {
     let target = args.end.target(app)?;
     if args.end.dry_run {
-        return args.end.preview(app, &target, "stop");
+        return args.end.preview(app, &target, "stop", "stop");
     }
     let context = app.context()?;
     let name = sandbox_lifecycle::sandbox_name(&context, &target)?;
@@ -122,5 +128,8 @@ pub fn run(app: &App, args: &StopArgs) -> CommandResult {
         sandbox_lifecycle::rest(&context, &target)?
     };
     EndArgs::report(app, &name, ended, "stopped");
+    if !ended.existed {
+        neighbours::tell(app, &context, &target, "stop");
+    }
     Ok(Exit::SUCCESS)
 }

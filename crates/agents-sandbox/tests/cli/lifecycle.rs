@@ -168,6 +168,19 @@ fn the_life_of_a_sandbox() {
         (&"stopped".into(), &"memory saved".into()),
         "{entry:#}"
     );
+    let listed = environment.run(&["list"]);
+    assert!(listed.stdout.contains("stopped") && !listed.stdout.contains("memory"), "{listed}");
+    assert!(listed.stderr.starts_with(&format!("{name}: memory saved (")), "{listed}");
+    // What would be lost is said before it is.
+    for (words, begin) in [
+        (&["sandbox", "remove", "-n"][..], "would remove"),
+        (&["stop", "-n", "-f"], "would remove"),
+        (&["kill", "-n", "-f"], "would remove"),
+    ] {
+        let told = environment.run(words);
+        let (begin, end) = (format!("{begin} {name}, with its saved memory ("), "to go on from it");
+        assert!(told.stderr.starts_with(&begin) && told.stderr.contains(end), "{words:?}: {told}");
+    }
     environment.run(&["exec", "true"]).success();
     assert_snapshot!(without_hash(&environment.run(&["stop", "--cold"]).to_string()), @"project-HASH-opencode is stopped");
     assert_eq!(environment.json(&["list", "--format", "json"])[0]["saved_memory"], serde_json::Value::Null);
@@ -180,6 +193,40 @@ fn the_life_of_a_sandbox() {
     hint: `agents-sandbox list` shows the sandboxes there are
     [exit 1]
     ");
+}
+
+/// Nobody would look for it any more.
+#[test]
+fn whoever_removes_a_sandbox_hears_of_the_memory_that_goes_with_it() {
+    let environment = TestEnvironment::new();
+    for words in [&["sandbox", "remove"][..], &["stop", "-f"], &["kill", "-f"]] {
+        environment.run(&["exec", "true"]).success();
+        environment.run(&["stop"]).success();
+        let removed = environment.run(words);
+        assert!(removed.stderr.contains("removed, with its saved memory ("), "{words:?}: {removed}");
+        // Without memory there is nothing to say.
+        environment.run(&["exec", "true"]).success();
+        environment.run(&["stop", "--cold"]).success();
+        let removed = environment.run(words);
+        assert!(removed.code == Some(0) && !removed.stderr.contains("memory"), "{words:?}: {removed}");
+    }
+}
+
+#[test]
+fn where_there_is_nothing_to_stop_the_other_agents_sandbox_is_named() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "--agent", "pi", "true"]).success();
+    for verb in ["stop", "kill"] {
+        for words in [&[verb][..], &[verb, "-n"]] {
+            let ran = environment.run(words);
+            let mut lines = ran.stderr.lines();
+            assert!(lines.next().unwrap().starts_with("there is no sandbox project-"), "{words:?}: {ran}");
+            let hint = format!("that of pi is there: `agents-sandbox {verb} --agent pi`");
+            assert_eq!((ran.code, lines.next()), (Some(0), Some(hint.as_str())), "{words:?}: {ran}");
+        }
+    }
+    let stopped = environment.run(&["stop", "--agent", "pi"]);
+    assert!(stopped.stderr.contains("-pi is stopped") && !stopped.stderr.contains("that of"), "{stopped}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn a_rule_is_written_where_a_person_wrote() {
     assert_snapshot!(environment.run(&["network", "allow", "registry.corp.example:443", "host:11434"]), @"
     added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: registry.corp.example:443
     added to $ROOT/home/config/agents-sandbox/config.yaml: network.egress-allow: host:11434
-    it counts from the next start of a sandbox on; one that runs or sleeps needs `agents-sandbox stop --cold` for it
+    it counts from the next start of a sandbox on
     ");
     environment.run(&["network", "deny", "*:25"]).success();
     let text = read(&environment, USER);
@@ -32,6 +32,35 @@ fn a_rule_is_written_where_a_person_wrote() {
     let again = environment.run(&["network", "allow", "host:11434"]);
     assert!(again.stderr.contains("has it already"), "{}", again.stderr);
     assert_eq!(read(&environment, USER), text);
+}
+
+/// Also of another agent than the settings say, and of another project.
+#[test]
+fn what_runs_or_sleeps_is_named_with_what_ends_it() {
+    let environment = TestEnvironment::new();
+    let said = |words: &[&str]| environment.run(words).stderr;
+    let agent = "after `agents-sandbox stop --cold --agent pi`\n";
+    environment.run(&["exec", "--agent", "pi", "true"]).success();
+    assert!(said(&["network", "allow", "a.example"]).ends_with(agent));
+    environment.run(&["stop", "--agent", "pi"]).success();
+    assert!(said(&["network", "deny", "b.example"]).ends_with(agent), "it sleeps");
+    assert!(said(&["network", "deny", "b.example", "--project"]).ends_with(agent));
+    environment.run(&["stop", "--cold", "--agent", "pi"]).success();
+    assert!(said(&["network", "deny", "c.example"]).ends_with("of a sandbox on\n"), "nothing is to be ended");
+
+    environment.run(&["exec", "true"]).success();
+    assert!(said(&["network", "allow", "d.example"]).ends_with("after `agents-sandbox stop --cold`\n"));
+    std::fs::create_dir(environment.path("other")).unwrap();
+    let elsewhere = |words: &[&str]| {
+        let mut command = environment.command(words);
+        environment.finish(command.current_dir(environment.path("other"))).stderr
+    };
+    let named = format!(
+        "after `agents-sandbox stop --cold {}`\n",
+        environment.run(&["list", "--names", "--running"]).success().trim()
+    );
+    assert!(elsewhere(&["network", "allow", "e.example"]).ends_with(&named));
+    assert!(elsewhere(&["network", "allow", "e.example", "--project"]).ends_with("of a sandbox on\n"));
 }
 
 #[test]

@@ -46,6 +46,9 @@ const ATTACH: &str = "session attach";
 
 /// The agents that a text names, by themselves or as a part of a sandbox's or an image's name.
 fn named(text: &str) -> BTreeSet<&'static str> {
+    // Beside what is meant, another agent's sandbox may be pointed to.
+    let text: String =
+        text.lines().filter(|line| !line.starts_with("that of ")).collect::<Vec<_>>().join("\n");
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
     let words: Vec<String> = words.map(|word| format!("-{word}-")).collect();
     let agents = ["pi", "claude-code"].into_iter();

@@ -7,7 +7,7 @@ use sandbox_config::{EditError, Flags, Origin, Settings, add_to_list};
 use sandbox_model::{DESTINATION_FORMS, Destination};
 
 use crate::app::App;
-use crate::commands::CommandResult;
+use crate::commands::{CommandResult, neighbours};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::settings::Meant;
@@ -53,6 +53,9 @@ pub struct ChangeArgs {
     #[arg(long)]
     pub user: bool,
 }
+
+/// So many sandboxes are named.
+const NAMED: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum List {
@@ -108,11 +111,22 @@ fn change(app: &App, args: &ChangeArgs, list: List) -> CommandResult {
             app.console.warning(&format!("network.egress-deny has `{text}` too, and a denial wins"));
         }
     }
-    app.console.info(
-        "it counts from the next start of a sandbox on; one that runs or sleeps needs `agents-sandbox stop --cold` \
-         for it",
-    );
+    let old = neighbours::stop_lines(&app.context()?, &meant.target(), !args.project);
+    app.console.info(&format!("it counts from the next start of a sandbox on{}", ends(&old)));
     Ok(Exit::SUCCESS)
+}
+
+/// What ends those that go on as they began.
+fn ends(lines: &[String]) -> String {
+    let named: Vec<String> = lines.iter().take(NAMED).map(|line| format!("`{line}`")).collect();
+    let more = match lines.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and so on for {more} more"),
+    };
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!("; for what runs or sleeps now, that is after {}{more}", named.join(", ")),
+    }
 }
 
 fn check(text: &str, list: List) -> Result<(), CommandError> {
