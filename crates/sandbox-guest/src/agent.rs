@@ -21,7 +21,7 @@ const HOST_RETURNS_WITHIN: Duration = Duration::from_mins(1);
 /// The kernel hands out at most a page per read and takes at most 32 KiB per write.
 const READ_BUFFER: usize = 4096;
 const WRITE_BUFFER: usize = 32 * 1024;
-const NAME: &str = "sandbox-guest";
+pub(crate) const NAME: &str = "sandbox-guest";
 /// The agent holds descriptors for every session.
 const DESCRIPTORS: u64 = 65_536;
 
@@ -38,11 +38,15 @@ pub fn run() -> ! {
     }
 }
 
-fn work() -> io::Result<()> {
-    // None of these may fail a boot: a name for `ps`, and what matters when memory or descriptors run short.
+/// None of these may fail a boot: a name for `ps`, and what matters when memory or descriptors run short.
+pub(crate) fn settle_in() {
     let _ = fs_err::write("/proc/self/comm", NAME);
     let _ = fs_err::write("/proc/self/oom_score_adj", "-1000");
     let _ = setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS);
+}
+
+fn work() -> io::Result<()> {
+    settle_in();
     let port = Port::open(&find(Path::new("/sys"))?)?;
     let guest = Arc::new(Guest::new(Arc::new(LiveMachine::default())));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Everything that touches the machine as a whole (mounting, killing all processes, the clock) sits behind
-//! [`Machine`], so that the rest runs, and is tested, as an ordinary process on any host.
+//! [`Machine`], so that the rest runs, and is tested, as an ordinary process on any host. A guest that another
+//! init boots has the agent's part alone ([`stdio`]).
 
 pub mod agent;
 mod boot;

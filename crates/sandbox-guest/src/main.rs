@@ -1,12 +1,16 @@
 //! `/init` of every QEMU guest: init as process 1, the agent process otherwise. With the argument `stdio` it
-//! serves a link over standard input and output instead.
+//! carries a link over standard input and output instead, to the one that runs with `daemon`.
+
+use std::path::Path;
+
+use sandbox_guest::{agent, init, stdio};
 
 fn main() {
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == sandbox_guest::stdio::MODE) {
-        sandbox_guest::stdio::run()
-    } else if std::process::id() == 1 {
-        sandbox_guest::init::run()
-    } else {
-        sandbox_guest::agent::run()
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    match arguments.first().and_then(|mode| mode.to_str()) {
+        Some(stdio::MODE) => stdio::run(arguments.get(1).map(Path::new)),
+        Some(stdio::daemon::MODE) => stdio::daemon::run(),
+        _ if std::process::id() == 1 => init::run(),
+        _ => agent::run(),
     }
 }

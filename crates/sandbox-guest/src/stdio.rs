@@ -1,35 +1,37 @@
-//! The same sessions over standard input and output: for a runtime with an init and a boot of its own,
-//! whose way of running commands carries the link.
+//! A link over standard input and output: for a runtime with an init and a boot of its own, whose way of running
+//! commands carries the link.
+//!
+//! ```text
+//! host ══ stdin, stdout ══ stdio (one per link) ── socket ── daemon (one per boot of the guest)
+//! ```
+//!
+//! All links are served by one process, so that all hosts know the same sessions, and none ends with its link.
+
+pub mod daemon;
+mod place;
 
 use std::fs::File;
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::exit;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::thread;
 
-use nix::sys::resource::{Resource, setrlimit};
-use sandbox_model::{GUEST_SSH_AGENT_ASIDE, GUEST_USER};
-use sandbox_wire::BootConfig;
-use tokio::net::unix::pipe;
-use tokio_util::compat::TokioAsyncReadCompatExt;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::console::say;
-use crate::guest::{Guest, Settings};
-use crate::link::{narrow_link_config, serve_with};
-use crate::machine::{BootError, Machine, Steps};
+use place::Place;
 
-/// The argument that asks for this.
+/// The argument that asks for this. A folder after it is where the daemon listens instead, on a machine that stays
+/// as it is.
 pub const MODE: &str = "stdio";
-/// Longer than a hang-up takes to kill a command that does not leave.
-const SESSIONS_END_WITHIN: Duration = Duration::from_secs(8);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-const DESCRIPTORS: u64 = 65_536;
 
-/// Serves one link until its other side is gone, and every command with it.
-pub fn run() -> ! {
-    match work() {
+/// Carries one link until either of its sides is gone.
+pub fn run(folder: Option<&Path>) -> ! {
+    let place = folder.map_or_else(Place::of_this_guest, Place::apart);
+    match place.connect().and_then(carry) {
         Ok(()) => exit(0),
         Err(error) => {
             say(format_args!("the link failed: {error}"));
@@ -38,69 +40,25 @@ pub fn run() -> ! {
     }
 }
 
-fn work() -> io::Result<()> {
-    let _ = setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, DESCRIPTORS);
-    // The other init leaves the machine's settings as the kernel has them.
-    crate::sysctls::apply();
-    // A guest without that file, or a caller who may not write it, has the host's other name all the same.
-    let _ = crate::host_name::add(Path::new("/etc/hosts"));
-    // Whoever ends this process group must not end commands before they were hung up, and a link outlives
-    // a terminal.
-    let _ = nix::unistd::setsid();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(link());
-    runtime.shutdown_background();
-    outcome
-}
-
-async fn link() -> io::Result<()> {
-    let input = pipe::Receiver::from_file_unchecked(own(&io::stdin())?)?;
-    let output = pipe::Sender::from_file_unchecked(own(&io::stdout())?)?;
-    let guest = Arc::new(Guest::new(Arc::new(BootedByOthers)));
-    guest.booted(Settings { user: GUEST_USER.into(), ..Settings::default() });
-    let carrier = tokio::io::join(input, output).compat();
-    serve_with(carrier, Arc::clone(&guest), narrow_link_config()).await;
-    // Sessions hold the guest; with the link gone they hang their commands up and let it go.
-    let deadline = Instant::now() + SESSIONS_END_WITHIN;
-    while Arc::strong_count(&guest) > 1 && Instant::now() < deadline {
-        tokio::time::sleep(LOOK_AGAIN).await;
+fn carry(daemon: UnixStream) -> io::Result<()> {
+    let (mut input, mut output) = (own(&io::stdin())?, own(&io::stdout())?);
+    let (mut from_daemon, mut to_daemon) = (daemon.try_clone()?, daemon);
+    thread::Builder::new().spawn(move || {
+        // However the host's side ends: the daemon sees an end, and closes its side in turn.
+        let _ = io::copy(&mut input, &mut to_daemon);
+        let _ = to_daemon.shutdown(Shutdown::Write);
+    })?;
+    match io::copy(&mut from_daemon, &mut output) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        // The daemon has ended the link, or the host is gone.
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-/// A descriptor of its own, in non-blocking mode as the reactor needs it.
+/// A descriptor of its own that waits, whatever it was opened for.
 fn own(stream: &impl AsFd) -> io::Result<File> {
     let owned: OwnedFd = stream.as_fd().try_clone_to_owned()?;
-    nix::fcntl::fcntl(&owned, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    let flags = OFlag::from_bits_truncate(fcntl(&owned, FcntlArg::F_GETFL)?);
+    fcntl(&owned, FcntlArg::F_SETFL(flags & !OFlag::O_NONBLOCK))?;
     Ok(File::from(owned))
-}
-
-/// Booting and shutting down are the runtime's.
-struct BootedByOthers;
-
-impl Machine for BootedByOthers {
-    fn boot(&self, _: &BootConfig, _: &Steps) -> Result<(), BootError> {
-        Err(BootError::Step {
-            step: "booting".into(),
-            source: io::Error::other("this sandbox was booted already"),
-        })
-    }
-
-    fn set_clock(&self, _: u64) -> io::Result<()> {
-        Err(io::Error::other("the clock is the runtime's"))
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        Err(io::Error::other("the machine is the runtime's"))
-    }
-
-    fn wake(&self, _: u64) -> io::Result<()> {
-        Err(io::Error::other("the machine is the runtime's"))
-    }
-
-    fn ssh_agent(&self) -> &'static str {
-        GUEST_SSH_AGENT_ASIDE
-    }
-
-    fn shut_down(&self, _: Duration) {}
 }

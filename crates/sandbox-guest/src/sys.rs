@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -81,6 +82,18 @@ impl Birth {
         }
         Ok(())
     }
+}
+
+/// Arranges for a process that outlives its parent and all that its parent belongs to: a session of its own, and
+/// nothing open but its standard streams.
+pub fn outlive(command: &mut std::process::Command) {
+    let apart = || {
+        // SAFETY: the call only marks descriptors; they stay open until the program runs.
+        unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+        setsid().map(drop).map_err(io::Error::from)
+    };
+    // SAFETY: it runs between fork and exec, and makes system calls alone.
+    unsafe { command.pre_exec(apart) };
 }
 
 /// Tells a terminal its size; the kernel tells the programs on it.

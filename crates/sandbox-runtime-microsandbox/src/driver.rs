@@ -1,12 +1,15 @@
+mod reach;
+
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, Proxies, Resources, SandboxName, SandboxSpec, SecretValues, Status,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
+    SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
@@ -22,7 +25,7 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, environment, guest_program, install, machine};
+use crate::{boot, command, environment, guest_program, install, machine, sessions, told};
 use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
@@ -124,72 +127,6 @@ impl MsbRuntime {
         RuntimeError::WrongStatus { name: name.clone(), status, action }
     }
 
-    fn known_link(&self, name: &SandboxName) -> Option<GuestLink> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|_, link| link.is_alive());
-        links.get(name).cloned()
-    }
-
-    /// A link to a sandbox that runs. It waits for a start that is under way, and never causes one: with the
-    /// lock shared, no stop of ours comes between the look and `msb exec`, which would start it again.
-    fn link(&self, name: &SandboxName, action: &'static str) -> Result<GuestLink> {
-        if let Some(link) = self.known_link(name) {
-            return Ok(link);
-        }
-        self.existing(name)?;
-        let paths = self.paths(name);
-        let _lock = Self::change_lock(&paths, LockMode::Shared)?;
-        let (paths, record) = self.existing(name)?;
-        let status = self.status(&paths, name)?;
-        if status != Status::Running {
-            return Err(Self::wrong(name, status, action));
-        }
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = links.get(name).filter(|link| link.is_alive()) {
-            return Ok(link.clone());
-        }
-        let id = guest_program::provide(&self.files, self.options.guest_program)?;
-        let idle = record.spec.idle_timeout;
-        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id, idle)?;
-        links.insert(name.clone(), link.clone());
-        Ok(link)
-    }
-
-    fn forget_link(&self, name: &SandboxName) {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-    }
-
-    /// Opens a stream and starts something on it. A link that turns out to be dead is told apart from a
-    /// sandbox that is.
-    fn on_stream<T>(
-        &self,
-        name: &SandboxName,
-        action: &'static str,
-        start: impl Fn(std::os::unix::net::UnixStream) -> Result<T>,
-    ) -> Result<T> {
-        let link = self.link(name, action)?;
-        let outcome = match link.stream()? {
-            Some(stream) => start(stream),
-            None => Err(RuntimeError::Lost(name.clone())),
-        };
-        match outcome {
-            Err(RuntimeError::Lost(_)) => {
-                self.forget_link(name);
-                let (paths, _) = self.existing(name)?;
-                // Not from the machine's process, which may be on its way out.
-                let status = Roster::ask(&self.msb()?)?.status(&paths, name.as_str())?.0;
-                if status != Status::Running {
-                    return Err(Self::wrong(name, status, action));
-                }
-                match link.complaint() {
-                    said if said.is_empty() => Err(RuntimeError::Lost(name.clone())),
-                    said => Err(RuntimeError::other(format!("the link into `{name}` broke: {said}"))),
-                }
-            }
-            other => other,
-        }
-    }
-
     /// Ends a sandbox whose change lock is held.
     fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
         let (msb, paths) = (self.msb()?, self.paths(name));
@@ -224,7 +161,7 @@ impl Runtime for MsbRuntime {
             live_resources: true,
             dial: true,
             sleep: false,
-            sessions: false,
+            sessions: true,
             guest_root: true,
             workspace_quota: true,
             proxy: false,
@@ -315,6 +252,11 @@ impl Runtime for MsbRuntime {
                 let known = roster.knows(name.as_str());
                 check_secrets(&record.spec, values)?;
                 let msb = self.msb()?.with_secrets(&record.spec.secrets, values);
+                if record.spec.sleep
+                    && let Some(notice) = told::no_sleep(&self.files)?
+                {
+                    (self.options.notice)(notice);
+                }
                 boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, known)?;
                 self.retire_old_versions();
                 Ok(())
@@ -450,9 +392,28 @@ impl Runtime for MsbRuntime {
         }
         let content = self.images().content(&record.spec.image_digest)?;
         let env = environment::of_sandbox(&content.env, &record.spec);
-        // The guest program lives no longer than this link, so it keeps nothing.
-        let spec = ExecSpec { keep: None, ..spec.clone() };
-        self.on_stream(name, "run a command", |stream| sandbox_guest_client::exec(name, stream, &spec, &env))
+        self.on_stream(name, "run a command", |stream| {
+            if spec.keep.is_some() && spec.tty.is_some() {
+                sessions::claim(&self.paths(name), self.boot_id(name)?)?;
+            }
+            sandbox_guest_client::exec(name, stream, spec, &env)
+        })
+    }
+
+    fn sessions(&self, name: &SandboxName) -> Result<Vec<KeptSession>> {
+        self.on_sessions(name, "list its sessions", |stream| sandbox_guest_client::sessions(name, stream))
+    }
+
+    fn attach(&self, name: &SandboxName, session: u32, size: TermSize) -> Result<ExecSession> {
+        self.on_sessions(name, "attach to a session", |stream| {
+            sandbox_guest_client::attach(name, stream, session, size)
+        })
+    }
+
+    fn end_session(&self, name: &SandboxName, session: u32) -> Result<SessionEnd> {
+        self.on_sessions(name, "end a session", |stream| {
+            sandbox_guest_client::end_session(name, stream, session)
+        })
     }
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {

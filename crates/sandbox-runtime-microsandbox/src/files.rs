@@ -1,8 +1,9 @@
 //! Where the driver keeps what `msb` does not know, beside what `msb` keeps for itself.
 //!
 //! ```text
-//! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life.json, machine.pid, root.img,
+//! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life.json, machine.pid, sessions.json, root.img,
 //!                               change.lock, starting.lock
+//! msb/records/told.json         what the user was told
 //! msb/records/references/       which digest a reference means
 //! msb/records/contents/         what is known of an image's content
 //! msb/records/{create,images}.lock
@@ -60,6 +61,11 @@ impl Files {
         home.join("trial")
     }
 
+    /// What the user was told once.
+    pub fn told(&self) -> PathBuf {
+        self.records().join("told.json")
+    }
+
     /// Shared with every sandbox, so that a newer program finds its own guest program in an old one.
     pub fn guest_programs(&self) -> PathBuf {
         self.records().join("guest")
@@ -104,6 +110,11 @@ impl SandboxPaths {
     /// The process of the machine, while nobody ends it.
     pub fn machine(&self) -> PathBuf {
         self.dir.join("machine.pid")
+    }
+
+    /// Which version has the sessions of a boot.
+    pub fn sessions(&self) -> PathBuf {
+        self.dir.join("sessions.json")
     }
 
     /// Held exclusively while the sandbox changes, shared while a link to it is opened.

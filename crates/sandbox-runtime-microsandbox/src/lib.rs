@@ -5,7 +5,7 @@
 //! record ──create/start──► msb ──► machine
 //!   ▲                       ▲        ▲
 //!   │ spec                  │ list   │ msb exec: one link per process, a stream per command
-//!   └── inspect, list ──────┘        └── guest program
+//!   └── inspect, list ──────┘        └── guest program, one of all links
 //! ```
 //!
 //! Nothing here reads or writes `~/.microsandbox`, and no `msb` that happens to be on the machine is
@@ -28,6 +28,8 @@ mod machine;
 mod options;
 mod record;
 mod roster;
+mod sessions;
+mod told;
 
 pub use command::ADDRESS_POOLS;
 pub use driver::MsbRuntime;

@@ -1,5 +1,5 @@
 //! A link to the guest program of one boot: `msb exec` carries it, and every command and connection of this
-//! process travels in a stream of its own.
+//! process travels in a stream of its own. With the link end those that nobody else attends.
 
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::call::{ASK, Msb};
 use crate::command;
 
-/// How long `msb exec` may take to leave once the link is closed: the guest program hangs commands up first.
+/// How long `msb exec` may take to leave once the link is closed.
 const LEAVES_WITHIN: Duration = Duration::from_secs(12);
 
 /// Cheap to clone; all clones are the same link.
@@ -49,7 +49,7 @@ impl Drop for Hold {
 }
 
 impl GuestLink {
-    /// Starts the guest program in a running sandbox. `idle` is the runtime's own idle timeout.
+    /// Reaches the guest program in a running sandbox, and starts it where it is not there yet. `idle` is the runtime's own idle timeout.
     pub fn open(
         handle: &Handle,
         msb: &Msb,

@@ -14,6 +14,8 @@ pub struct MsbOptions {
     /// A policy as the rules of `msb create --net-rule`, first match first; `None` for a guest that reaches
     /// nothing at all. The host is what has an address in [`crate::ADDRESS_POOLS`].
     pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,
+    /// Receives sentences for the user: what a sandbox goes without.
+    pub notice: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl std::fmt::Debug for MsbOptions {

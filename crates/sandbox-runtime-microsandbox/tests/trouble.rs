@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandbox_model::{
@@ -37,6 +38,8 @@ struct Fixture {
     runtime: MsbRuntime,
     msb: PathBuf,
     dir: tempfile::TempDir,
+    /// What the user was told.
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Fixture {
@@ -52,13 +55,16 @@ impl Fixture {
         fs::write(msb.join("image.json"), include_str!("fixtures/image-inspect.json")).unwrap();
         fs::create_dir(dir.path().join("workspace")).unwrap();
         fs::write(dir.path().join("home.ext4"), "").unwrap();
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let telling = Arc::clone(&told);
         let options = MsbOptions {
             msb: Box::new(move || Ok(script.clone())),
             guest_program: b"none",
             most_cpus: Some(1),
             network_rules: |_| Ok(None),
+            notice: Box::new(move |text| telling.lock().unwrap().push(text.into())),
         };
-        Self { runtime: MsbRuntime::new(&layout, options), msb, dir }
+        Self { runtime: MsbRuntime::new(&layout, options), msb, dir, told }
     }
 
     fn fail(&self, verb: &str, text: &str) {
@@ -191,6 +197,24 @@ fn a_start_on_a_busy_machine_is_tried_again_and_any_other_failure_is_told() {
     fixture.fail("remove", "error: sandbox is in use\n");
     let error = fixture.runtime.remove(&name()).unwrap_err().to_string();
     assert!(error.contains("in use"), "{error}");
+}
+
+#[test]
+fn that_memory_is_not_saved_is_told_once_and_only_to_who_wants_it() {
+    let fixture = Fixture::new();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    assert!(fixture.told.lock().unwrap().is_empty(), "it was to end anyway");
+
+    fixture.listed("Stopped");
+    fixture.runtime.update(&SandboxSpec { sleep: true, ..fixture.spec() }).unwrap();
+    for _ in 0..2 {
+        fixture.runtime.start(&name()).unwrap();
+        let told = fixture.told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("without saving its memory"), "{told:?}");
+    }
+    assert_eq!(fixture.calls("create") + fixture.calls("start"), 3, "each was a start");
 }
 
 /// A process that looks like a machine of the private runtime, until it is dropped.

@@ -9,7 +9,8 @@
 //! keeper and the first exchange with the machine process are JSON, so that two versions of the program
 //! can at least understand each other's refusal. Frames to the guest are postcard: the guest program is
 //! always of the machine process's own version, and [`GUEST_PROTOCOL`] in the machine's first reply tells
-//! a newer program that it must not speak to an older guest.
+//! a newer program that it must not speak to an older guest. Where there is no machine process, the guest program
+//! listens where the protocol's number says, and each protocol has one of its own.
 
 mod frame;
 mod guest;

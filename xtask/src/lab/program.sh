@@ -10,6 +10,7 @@ must "exit code $code" test "$code" = 0
 must "it is not dev in there" test "$said" = dev
 must "the file of the guest is not there" test "$(cat made)" = inside
 must "nobody said which runtime is used" told "sandboxes run on microsandbox"
+must "nobody said that no memory is saved" told "stops without saving its memory"
 end
 
 begin the_choice_is_remembered
@@ -38,6 +39,51 @@ end
 
 # From the next start on nothing stops by itself, however slow this machine is.
 export AGENTS_SANDBOX_AUTO_STOP_TIMEOUT=1h
+
+# A terminal of its own with a shell of the sandbox; what is written to descriptor 9 is typed there.
+mkfifo "$HOME/keys"
+open_window() {
+  local shell="stty rows 24 cols 80; exec agents-sandbox shell"
+  script --quiet --flush --return --command "$shell" "$HOME/window" < "$HOME/keys" > /dev/null 2>&1 &
+  window=$!
+  exec 9> "$HOME/keys"
+}
+type_there() { printf '%s\r' "$1" >&9; }
+shows() { # TEXT SECONDS
+  local left=$2
+  until grep -qa -- "$1" "$HOME/window"; do
+    left=$((left - 1)); [ "$left" -gt 0 ] || return 1
+    sleep 1
+  done
+}
+session_is() { # STATUS SECONDS
+  local left=$2
+  until program session list --format json; says "\"status\": \"$1\""; do
+    left=$((left - 3)); [ "$left" -gt 0 ] || return 1
+    sleep 3
+  done
+}
+
+begin a_shell_outlives_its_closed_window
+open_window
+must "no prompt" shows "/workspace" 240
+type_there 'mark=$((40 + 2)); echo "marked:$mark"'
+must "the shell does not run what is typed" shows "marked:42" 60
+must "its client is not seen" session_is attached 60
+kill -9 $window; wait $window 2>/dev/null
+exec 9>&-
+must "it is not there without its window" session_is detached 60
+open_window
+must "nobody is back in it" shows "back in session 1" 60
+type_there 'echo "still:$mark"'
+must "it is another shell" shows "still:42" 60
+type_there 'exit 5'
+wait $window; code=$?
+exec 9>&-
+must "the shell ended with $code" test "$code" = 5
+program session list --format json
+must "it is still there" test "$said" = "[]"
+end
 
 begin the_home_outlives_stop_and_start
 program exec -- sh -c 'cat ~/boot /proc/sys/kernel/random/boot_id; ls ~'

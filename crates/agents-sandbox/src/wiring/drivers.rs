@@ -39,11 +39,13 @@ pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Cons
 
 pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> MsbRuntime {
     let (source, lines, place) = (source(settings), console.notices(), layout.clone());
+    let notices = console.notices();
     let options = MsbOptions {
         msb: Box::new(move || Ok(installed(&place, &source, &lines)?.msb)),
         guest_program: guest_program(),
         most_cpus: None,
         network_rules,
+        notice: Box::new(move |text| notices.write(text)),
     };
     MsbRuntime::new(layout, options)
 }

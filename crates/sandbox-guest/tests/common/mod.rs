@@ -18,6 +18,7 @@ use sandbox_wire::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -75,11 +76,22 @@ impl Machine for FakeMachine {
     }
 }
 
+/// The host's end of a link. It ends when this is dropped.
+pub struct Client(mpsc::UnboundedSender<oneshot::Sender<Stream>>);
+
 pub struct Host {
-    open: mpsc::UnboundedSender<oneshot::Sender<Stream>>,
+    client: Client,
     pub served: JoinHandle<LinkEnd>,
     pub machine: Arc<FakeMachine>,
     pub guest: Arc<Guest>,
+}
+
+impl std::ops::Deref for Host {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Host {
@@ -97,9 +109,28 @@ impl Host {
         Self::again(&guest, &machine)
     }
 
+    /// Another link to the same guest: what a host has after a sleep.
+    pub fn again(guest: &Arc<Guest>, machine: &Arc<FakeMachine>) -> Self {
+        let (near, far) = UnixStream::pair().unwrap();
+        let served = tokio::spawn(serve(far.compat(), Arc::clone(guest)));
+        Self { client: Client::new(near), served, machine: Arc::clone(machine), guest: Arc::clone(guest) }
+    }
+
+    /// Cuts the link, and gives how the guest took it.
+    pub async fn disconnect(self) -> LinkEnd {
+        drop(self.client);
+        self.served.await.unwrap()
+    }
+}
+
+impl Client {
+    pub fn new(carrier: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        Self(drive(carrier))
+    }
+
     pub async fn open(&self) -> Stream {
         let (answer, opened) = oneshot::channel();
-        self.open.send(answer).unwrap();
+        self.0.send(answer).unwrap();
         opened.await.unwrap()
     }
 
@@ -139,28 +170,17 @@ impl Host {
         sessions
     }
 
-    /// Another link to the same guest: what a host has after a sleep.
-    pub fn again(guest: &Arc<Guest>, machine: &Arc<FakeMachine>) -> Self {
-        let (near, far) = UnixStream::pair().unwrap();
-        let served = tokio::spawn(serve(far.compat(), Arc::clone(guest)));
-        Self { open: drive(near), served, machine: Arc::clone(machine), guest: Arc::clone(guest) }
-    }
-
-    /// Cuts the link, and gives how the guest took it.
-    pub async fn disconnect(self) -> LinkEnd {
-        drop(self.open);
-        self.served.await.unwrap()
-    }
-
     /// Runs a shell script to its end.
     pub async fn run(&self, script: &str) -> Ran {
         self.exec(sh(script)).await.finish().await
     }
 }
 
-fn drive(socket: UnixStream) -> mpsc::UnboundedSender<oneshot::Sender<Stream>> {
+fn drive(
+    carrier: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> mpsc::UnboundedSender<oneshot::Sender<Stream>> {
     let (open, mut wanted) = mpsc::unbounded_channel::<oneshot::Sender<Stream>>();
-    let mut connection = Connection::new(socket.compat(), link_config(), Mode::Client);
+    let mut connection = Connection::new(carrier.compat(), link_config(), Mode::Client);
     tokio::spawn(async move {
         let mut waiting = None;
         poll_fn(|cx| {

@@ -99,6 +99,7 @@ fn driver(layout: &Layout, place: &Path, most_cpus: Option<u32>) -> MsbRuntime {
         guest_program: sandbox_runtime_qemu::guest_program(),
         most_cpus,
         network_rules: |_| Ok(None),
+        notice: Box::new(|_| {}),
     };
     MsbRuntime::new(layout, options)
 }

@@ -1,0 +1,100 @@
+use std::fs::{DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fs_err as fs;
+use sandbox_wire::GUEST_PROTOCOL;
+
+use super::daemon;
+use crate::agent::NAME;
+use crate::sys;
+
+const FOLDER: &str = "/run/agents-sandbox";
+/// Where the daemon of a guest says what went wrong: the host keeps it.
+const CONSOLE: &str = "/dev/console";
+
+/// Where the daemon of this boot is found, by hosts that speak the same protocol. Its folder is its user's alone.
+pub struct Place {
+    folder: PathBuf,
+    /// The machine is a sandbox.
+    is_guest: bool,
+}
+
+impl Place {
+    pub fn of_this_guest() -> Self {
+        Self { folder: FOLDER.into(), is_guest: true }
+    }
+
+    /// On a machine that stays as it is.
+    pub fn apart(folder: &Path) -> Self {
+        Self { folder: folder.into(), is_guest: false }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join(format!("guest-{GUEST_PROTOCOL}.sock"))
+    }
+
+    /// A connection to the daemon, which is started where there is none.
+    pub fn connect(&self) -> io::Result<UnixStream> {
+        if let Some(stream) = self.call()? {
+            return Ok(stream);
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        fs::set_permissions(&self.folder, Permissions::from_mode(0o700))?;
+        let lock = File::create(self.folder.join("lock"))?;
+        lock.lock()?;
+        // Another link may have been faster.
+        if let Some(stream) = self.call()? {
+            return Ok(stream);
+        }
+        self.start()?;
+        UnixStream::connect(self.socket())
+    }
+
+    /// `None` where nobody listens.
+    fn call(&self) -> io::Result<Option<UnixStream>> {
+        match UnixStream::connect(self.socket()) {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whoever connects from now on waits in the socket until the daemon is there.
+    fn start(&self) -> io::Result<()> {
+        if self.is_guest {
+            // The other init leaves the machine's settings as the kernel has them.
+            crate::sysctls::apply();
+            // A guest without that file, or a caller who may not write it, has the host's other name all the same.
+            let _ = crate::host_name::add(Path::new("/etc/hosts"));
+        }
+        let socket = self.socket();
+        // What a daemon left that was killed.
+        match fs::remove_file(&socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&socket)?;
+        fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+        let mut program = Command::new("/proc/self/exe");
+        // It has nothing of this link: no folder, no variables.
+        program.arg0(NAME).arg(daemon::MODE).current_dir("/").env_clear();
+        program.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(self.complaints());
+        sys::outlive(&mut program);
+        program.spawn().map(drop)
+    }
+
+    fn complaints(&self) -> Stdio {
+        let console = || File::options().append(true).open(CONSOLE).map(Stdio::from);
+        if self.is_guest { console().unwrap_or_else(|_| Stdio::null()) } else { Stdio::null() }
+    }
+}

@@ -1,0 +1,104 @@
+//! The way into a sandbox that runs.
+
+use std::os::unix::net::UnixStream;
+use std::sync::PoisonError;
+
+use sandbox_model::{SandboxName, Status};
+use sandbox_runtime::{Result, Runtime, RuntimeError};
+use sandbox_state::LockMode;
+
+use super::MsbRuntime;
+use crate::link::GuestLink;
+use crate::roster::Roster;
+use crate::{guest_program, sessions};
+
+impl MsbRuntime {
+    fn known_link(&self, name: &SandboxName) -> Option<GuestLink> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| link.is_alive());
+        links.get(name).cloned()
+    }
+
+    /// A link to a sandbox that runs. It waits for a start that is under way, and never causes one: with the
+    /// lock shared, no stop of ours comes between the look and `msb exec`, which would start it again.
+    pub(super) fn link(&self, name: &SandboxName, action: &'static str) -> Result<GuestLink> {
+        if let Some(link) = self.known_link(name) {
+            return Ok(link);
+        }
+        self.existing(name)?;
+        let paths = self.paths(name);
+        let _lock = Self::change_lock(&paths, LockMode::Shared)?;
+        let (paths, record) = self.existing(name)?;
+        let status = self.status(&paths, name)?;
+        if status != Status::Running {
+            return Err(Self::wrong(name, status, action));
+        }
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(name).filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        let id = guest_program::provide(&self.files, self.options.guest_program)?;
+        let idle = record.spec.idle_timeout;
+        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id, idle)?;
+        links.insert(name.clone(), link.clone());
+        Ok(link)
+    }
+
+    pub(super) fn forget_link(&self, name: &SandboxName) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// A stream of a link that lives. The one that is known may have been lost while nobody used it, and nothing
+    /// was asked yet that could happen twice.
+    fn stream(&self, name: &SandboxName, action: &'static str) -> Result<(GuestLink, Option<UnixStream>)> {
+        let link = self.link(name, action)?;
+        if let Some(stream) = link.stream()? {
+            return Ok((link, Some(stream)));
+        }
+        self.forget_link(name);
+        let link = self.link(name, action)?;
+        let stream = link.stream()?;
+        Ok((link, stream))
+    }
+
+    /// Opens a stream and starts something on it. A link that turns out to be dead is told apart from a
+    /// sandbox that is.
+    pub(super) fn on_stream<T>(
+        &self,
+        name: &SandboxName,
+        action: &'static str,
+        start: impl FnOnce(UnixStream) -> Result<T>,
+    ) -> Result<T> {
+        let (link, stream) = self.stream(name, action)?;
+        match stream.map_or_else(|| Err(RuntimeError::Lost(name.clone())), start) {
+            Err(RuntimeError::Lost(_)) => {
+                self.forget_link(name);
+                let (paths, _) = self.existing(name)?;
+                // Not from the machine's process, which may be on its way out.
+                let status = Roster::ask(&self.msb()?)?.status(&paths, name.as_str())?.0;
+                if status != Status::Running {
+                    return Err(Self::wrong(name, status, action));
+                }
+                match link.complaint() {
+                    said if said.is_empty() => Err(RuntimeError::Lost(name.clone())),
+                    said => Err(RuntimeError::other(format!("the link into `{name}` broke: {said}"))),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// [`Self::on_stream`] for what knows the sessions of this boot.
+    pub(super) fn on_sessions<T>(
+        &self,
+        name: &SandboxName,
+        action: &'static str,
+        start: impl FnOnce(UnixStream) -> Result<T>,
+    ) -> Result<T> {
+        self.existing(name)?;
+        self.on_stream(name, action, |stream| {
+            sessions::check(&self.paths(name), self.boot_id(name)?)?;
+            start(stream)
+        })
+    }
+}
