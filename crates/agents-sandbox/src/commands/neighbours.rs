@@ -1,5 +1,6 @@
 //! Other sandboxes than the one that a command means, whose user may have meant them.
 
+use sandbox_agents::profiles;
 use sandbox_lifecycle::{Context, ListFilter, Target};
 use sandbox_model::AgentName;
 
@@ -19,7 +20,7 @@ fn agents_beside(context: &Context<'_>, target: &Target) -> Vec<AgentName> {
         let name = Target { checkout: target.checkout.clone(), agent: *agent }.name();
         *agent != target.agent && listing.rows.iter().any(|row| row.name == name.as_str())
     };
-    AgentName::ALL.into_iter().filter(beside).collect()
+    profiles().iter().map(|profile| profile.name).filter(beside).collect()
 }
 
 /// Command lines that end what runs or sleeps with the settings of before: each sandbox of this checkout by its agent,
@@ -28,9 +29,9 @@ pub fn stop_lines(context: &Context<'_>, target: &Target, everywhere: bool) -> V
     let Ok(listing) = sandbox_lifecycle::list(context, &ListFilter::default()) else { return Vec::new() };
     let awake = listing.rows.into_iter().filter(|row| !row.status.is_at_rest() || row.saved_memory.is_some());
     let line = |name: String| {
-        let here = AgentName::ALL
-            .into_iter()
-            .map(|agent| Target { checkout: target.checkout.clone(), agent })
+        let here = profiles()
+            .iter()
+            .map(|profile| Target { checkout: target.checkout.clone(), agent: profile.name })
             .find(|here| here.name().as_str() == name);
         match here {
             Some(here) if here.agent == target.agent => Some("agents-sandbox stop --cold".into()),
