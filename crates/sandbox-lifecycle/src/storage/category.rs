@@ -48,7 +48,7 @@ impl Category {
 /// a volume, an image's digest, or the folder itself.
 pub fn of(layout: &Layout, path: &Path) -> (Category, String) {
     // A log that has become too long goes on under its name, and what it was ends in `.1`.
-    let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
+    let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
     let log = name.ends_with(b".log") || name.ends_with(b".log.1");
     if let Ok(inside) = path.strip_prefix(&layout.data) {
         return of_data(inside, log);

@@ -60,7 +60,7 @@ pub fn replace(
     let dev = (wanted.workspace.guest_uid, wanted.workspace.guest_gid);
     let (name, path) = make(context, target, &wanted.image_digest, dev, how)?;
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
-    record(&files, state, name, &path, &wanted.image_digest)?;
+    record(&files, state, &name, &path, &wanted.image_digest)?;
     wanted.home.path = path;
     Ok(())
 }
@@ -69,13 +69,13 @@ pub fn replace(
 pub fn record(
     files: &SandboxFiles,
     state: &mut ProjectState,
-    home: VolumeName,
+    home: &VolumeName,
     path: &Path,
     image: &Digest,
 ) -> Result<()> {
     settle(state, home.clone(), image);
     write_record(&files.state(), state).or_else(|error| {
-        remove_unrecorded(files, &home, path)?;
+        remove_unrecorded(files, home, path)?;
         Err(error.into())
     })
 }

@@ -54,16 +54,14 @@ pub fn prepare(
     let (volume, home, made) = Stage::HomeVolume
         .run(context.reporter, || home_volume::ensure(context, &target, &state, &image.digest, owner))?;
     if made {
-        home::record(&files, &mut state, volume, &home, &image.digest)?;
+        home::record(&files, &mut state, &volume, &home, &image.digest)?;
     }
 
     let begin = Instant::now();
     let mut name = sandbox_name(context, &target)?;
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace)?;
     let today = std::mem::replace(&mut wanted.name, name.clone());
-    let mut existing = live_ports::inspect(context, &name, &wanted)?;
-    live_secrets::settle_there(context, request, existing.as_mut(), &wanted)?;
-    live_resources::settle_there(context, existing.as_mut(), &wanted)?;
+    let existing = settled(context, request, &name, &wanted)?;
     let mut asleep = false;
     let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
     context.reporter.verbose(&format!("{name}: {plan:?}"));
@@ -143,6 +141,19 @@ pub fn prepare(
         LeaseOutcome::Draining(keeper) => Ok(Outcome::Stopping(keeper)),
         LeaseOutcome::NoKeeper => Ok(Outcome::Unsettled),
     }
+}
+
+/// What is there, once it has what can change while it runs.
+fn settled(
+    context: &Context<'_>,
+    request: &UpRequest,
+    name: &SandboxName,
+    wanted: &SandboxSpec,
+) -> Result<Option<SandboxInfo>> {
+    let mut existing = live_ports::inspect(context, name, wanted)?;
+    live_secrets::settle_there(context, request, existing.as_mut(), wanted)?;
+    live_resources::settle_there(context, existing.as_mut(), wanted)?;
+    Ok(existing)
 }
 
 /// What cannot be recorded or mounted is not begun, and nothing is built or ended for it.

@@ -55,7 +55,7 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
         let owner = (workspace.guest_uid, workspace.guest_gid);
         let (volume, path, made) = home_volume::ensure(context, &target, &state, image, owner)?;
         if made {
-            home::record(&files, &mut state, volume, &path, image)?;
+            home::record(&files, &mut state, &volume, &path, image)?;
         }
     }
     let another_proxy = proxy::change(&state, request);

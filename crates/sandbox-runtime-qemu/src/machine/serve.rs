@@ -117,7 +117,7 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
                 return write_json(&mut socket, &MachineReply::Refused { reason }).await;
             }
             let _client = Client::new(&served.clients);
-            write_json(&mut socket, &served.ready()).await?;
+            write_json(&mut socket, &Served::ready()).await?;
             // Nothing is expected; the end of the connection is the message.
             let mut rest = [0; 16];
             while socket.read(&mut rest).await? > 0 {}
@@ -205,7 +205,7 @@ async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wi
         let reason = "the guest link is gone".into();
         return write_json(&mut socket, &MachineReply::Refused { reason }).await;
     };
-    write_json(&mut socket, &served.ready()).await?;
+    write_json(&mut socket, &Served::ready()).await?;
     relay(socket, stream).await?;
     Ok(())
 }
@@ -231,7 +231,7 @@ impl Served {
         written.await.map_err(|error| format!("the network bridge does not take the secrets: {error}"))
     }
 
-    fn ready(&self) -> MachineReply {
+    fn ready() -> MachineReply {
         MachineReply::Ready { guest_protocol: GUEST_PROTOCOL, version: env!("CARGO_PKG_VERSION").into() }
     }
 }
