@@ -8,8 +8,8 @@
 //! The host opens every stream, so it asks for clients: each request waits for one and becomes its connection.
 //! A link that ends takes the waiting requests along; the socket stays, and so do those who come to it.
 //!
-//! Where every link has a guest program of its own, the one of the host that asks makes the socket, and commands of
-//! the others wait for it.
+//! Where the guest program does not boot the guest, it makes the socket when a host first asks for a client, and
+//! commands that come before wait for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +33,7 @@ use crate::guest::Guest;
 
 /// A client that no host asks for by then is told so, by an end.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
-/// How long a command waits for a socket that another guest program makes. The keeper asks for it as soon as it has
+/// How long a command waits for a socket that is made when a host asks for it. The keeper asks for it as soon as it has
 /// a client.
 const MADE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -150,7 +150,7 @@ pub async fn answer(frames: FrameReader, guest: &Arc<Guest>) -> Result<(), Frame
     Ok(relay(from_guest, to_guest, stream, early).await?)
 }
 
-/// Waits until a command with these variables finds its agent, where another guest program makes the socket.
+/// Waits until a command with these variables finds its agent, where its socket is still to be made.
 pub async fn wait_for(env: &[(String, String)]) {
     let wants =
         |(name, value): &(String, String)| name == SSH_AGENT_VARIABLE && value == GUEST_SSH_AGENT_ASIDE;

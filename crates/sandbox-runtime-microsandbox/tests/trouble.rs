@@ -292,7 +292,7 @@ fn what_it_cannot_do_is_refused() {
     fixture.runtime.update(&with(fixture.dir.path().join("workspace"))).unwrap();
 
     let can = fixture.runtime.capabilities();
-    assert!(!can.live_ports && !can.live_secrets && !can.proxy && !can.sleep && !can.sessions, "{can:?}");
+    assert!(!can.live_ports && !can.live_secrets && !can.proxy && !can.sleep, "{can:?}");
     let port = "8080:80".parse().unwrap();
     let refused = [
         fixture.runtime.change_ports(&name(), &[port], &[]),

@@ -14,7 +14,8 @@ use super::daemon;
 use crate::agent::NAME;
 use crate::sys;
 
-const FOLDER: &str = "/run/agents-sandbox";
+/// Beside the folder of guest programs, which is mounted read-only.
+const FOLDER: &str = "/run/agents-sandbox-guest";
 /// Where the daemon of a guest says what went wrong: the host keeps it.
 const CONSOLE: &str = "/dev/console";
 
