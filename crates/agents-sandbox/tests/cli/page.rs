@@ -21,7 +21,7 @@ fn file(named: &str) -> PathBuf {
 /// A test of that name, or a case that is listed under it: `("name", what_it_runs),`, with a word before the bracket
 /// or without, or the name of a file's only one, or one that a shell script begins under it.
 fn has(text: &str, name: &str) -> bool {
-    let (test, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
+    let (function, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
     let begun = format!("begin {name}");
     let only = format!("const CASE: &str = \"{name}\";");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -30,7 +30,7 @@ fn has(text: &str, name: &str) -> bool {
         before.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
     };
     lines.iter().enumerate().any(|(at, line)| {
-        line.strip_prefix("async ").unwrap_or(line).starts_with(&test) && is_test(at)
+        line.strip_prefix("async ").unwrap_or(line).starts_with(&function) && is_test(at)
             || line.ends_with("),") && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
             || line.ends_with(&only)
             || *line == begun
