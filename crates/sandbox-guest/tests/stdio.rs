@@ -244,7 +244,7 @@ async fn much_arrives_whole() {
     let mut to = exec.to;
     let sending = tokio::spawn(async move {
         for _ in 0..LENGTH / 50_000 {
-            to.stdin(&[b'a'; 50_000]).await;
+            to.stdin(&vec![b'a'; 50_000]).await;
         }
         to.send(&sandbox_wire::ExecInput::Eof).await;
         to
