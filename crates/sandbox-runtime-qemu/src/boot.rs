@@ -225,7 +225,7 @@ mod tests {
             mounts: vec![ExtraMount { target: "/data".into(), source: dir.join("data"), readonly: true }],
             ports: Vec::new(),
             secrets: Vec::new(),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             sleep: false,
         }
     }

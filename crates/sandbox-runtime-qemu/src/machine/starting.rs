@@ -86,7 +86,7 @@ mod tests {
         let waking = async { wakes.await.unwrap() };
         orders.send(stop().0).await.unwrap();
         orders.send(stop().0).await.unwrap();
-        let waker = async {
+        let rouser = async {
             // Both have been seen by then.
             while orders.capacity() < 4 {
                 tokio::task::yield_now().await;
@@ -94,7 +94,7 @@ mod tests {
             awake.send("awake").unwrap();
         };
         let (ended, ()) =
-            tokio::join!(until_started(waking, fragile.clone(), &mut received, pending()), waker);
+            tokio::join!(until_started(waking, fragile.clone(), &mut received, pending()), rouser);
         let Start::Over("awake", Some(called_off)) = ended else { panic!("{ended:?}") };
         assert!(called_off.sleep && called_off.done.is_some() && called_off.grace.as_millis() == 5);
 
