@@ -95,7 +95,7 @@ impl World {
             timing: Timing {
                 ask_every: millis(20),
                 check_every: millis(50),
-                agent_patience: millis(500),
+                agent_patience: millis(10_000),
                 first_lease: millis(5000),
                 stop_grace: millis(1000),
                 request_patience: millis(300),
