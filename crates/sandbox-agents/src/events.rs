@@ -8,6 +8,9 @@
 //!     │ idle            │  └─ the user's no ► stopped ◄──────┘        (an interrupted turn, a rejected question)
 //!     └───────────────► idle ◄── idle ───────┘                        (into idle, not from these two: Done)
 //! ```
+//!
+//! An interrupt is told in three ways, by what the turn was at: as an error of the session, as one of its message, or,
+//! between two tries of a request, not at all.
 
 mod recent;
 
@@ -52,6 +55,8 @@ pub enum Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Working,
+    /// It waits for another try, which will be work.
+    Retrying,
     Waiting,
     Failed,
     /// The user has seen to its end.
@@ -89,7 +94,8 @@ impl SessionWatch {
             "session.status" => match properties.pointer("/status/type")?.as_str()? {
                 // It waits, and is busy with that.
                 "busy" if before == Some(State::Waiting) => return None,
-                "busy" | "retry" => (State::Working, None),
+                "busy" => (State::Working, None),
+                "retry" => (State::Retrying, None),
                 _ => return None,
             },
             "question.asked" | "permission.asked" if before == Some(State::Waiting) => return None,
@@ -108,23 +114,29 @@ impl SessionWatch {
             "question.replied" | "permission.replied" => (State::Working, None),
             "session.idle" => match before {
                 Some(State::Idle) => return None,
-                Some(State::Failed | State::Stopped) => (State::Idle, None),
+                Some(State::Failed | State::Stopped | State::Retrying) => (State::Idle, None),
                 _ if self.children.get(&session).is_some() => (State::Idle, None),
                 _ => (State::Idle, tell(Occasion::Done)),
             },
-            "session.error" => match properties.pointer("/error/name").and_then(Value::as_str) {
-                // The user's own doing.
-                Some("MessageAbortedError") => (State::Stopped, None),
-                _ => (State::Failed, tell(Occasion::Error)),
-            },
+            "session.error" if is_interrupt(properties.pointer("/error")) => (State::Stopped, None),
+            "session.error" => (State::Failed, tell(Occasion::Error)),
+            // Of a turn that is over, it comes as well.
+            "message.updated" if before == Some(State::Idle) => return None,
+            "message.updated" if is_interrupt(properties.pointer("/info/error")) => (State::Stopped, None),
             _ => return None,
         };
         self.states.insert(&session, after);
+        let worked = matches!(before, Some(State::Working | State::Retrying));
         match notice {
-            None if after == State::Working && before != Some(after) => Some(Notice::Works { session }),
+            None if after == State::Working && !worked => Some(Notice::Works { session }),
             notice => notice,
         }
     }
+}
+
+/// The user's own doing.
+fn is_interrupt(error: Option<&Value>) -> bool {
+    error.and_then(|error| error.get("name")).is_some_and(|name| name == "MessageAbortedError")
 }
 
 /// The events of every folder, as they happen.
@@ -204,11 +216,31 @@ mod tests {
             assert_eq!(told(watch, "session.error", error), None);
         };
         let idle = |watch: &mut SessionWatch| told(watch, "session.idle", json!({}));
+        let message = |watch: &mut SessionWatch| {
+            let info = json!({ "info": { "error": { "name": "MessageAbortedError" } } });
+            assert_eq!(told(watch, "message.updated", info), None);
+        };
+        // In the midst of an answer.
         busy(watch);
         interrupt(watch);
-        // As it was seen: once by the turn, once by what ran it.
-        assert_eq!((idle(watch), idle(watch)), (None, None));
-        // While it waits: the turn drops its question.
+        assert_eq!(idle(watch), None);
+        message(watch);
+        assert_eq!(idle(watch), None);
+        // Before the model was asked.
+        busy(watch);
+        message(watch);
+        assert_eq!(idle(watch), None);
+        // While the next try is waited for; one that works is told.
+        let retry = json!({ "status": { "type": "retry", "attempt": 1 } });
+        for (tries_again, occasion) in [(false, None), (true, Some(Occasion::Done))] {
+            busy(watch);
+            assert_eq!(told(watch, "session.status", retry.clone()), None);
+            if tries_again {
+                busy(watch);
+            }
+            assert_eq!(idle(watch), occasion);
+        }
+        // While it waits for the user.
         busy(watch);
         assert_eq!(told(watch, "question.asked", json!({})), Some(Occasion::Input));
         interrupt(watch);
