@@ -301,9 +301,9 @@ fn space_that_is_open_by_another_root_is_not_given_back() {
     let [first, second] = ["0", "1"].map(|name| several.look_up(ROOT, name).unwrap());
     let make = |name: &str| {
         let (flags, mode) = ((libc::O_RDWR | libc::O_CREAT).cast_unsigned(), libc::S_IFREG | 0o644);
-        let made =
+        let created =
             several.share.create(context(), first, &c(name), mode, false, flags, 0, Extensions::default());
-        let (entry, handle, _) = made.unwrap();
+        let (entry, handle, _) = created.unwrap();
         let handle = handle.unwrap();
         several.write_at(entry.inode, handle, 0, &vec![7; usize::try_from(3 * MIB).unwrap()]).unwrap();
         (entry.inode, handle)
