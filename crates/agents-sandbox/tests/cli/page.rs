@@ -31,7 +31,7 @@ fn has(text: &str, name: &str) -> bool {
     };
     lines.iter().enumerate().any(|(at, line)| {
         line.strip_prefix("async ").unwrap_or(line).starts_with(&function) && is_test(at)
-            || line.ends_with("),") && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
+            || line.ends_with(',') && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
             || line.ends_with(&only)
             || *line == begun
     })
