@@ -126,3 +126,6 @@ fn age(path: &Path) -> Option<Duration> {
     let modified = fs::metadata(path).ok()?.modified().ok()?;
     SystemTime::now().duration_since(modified).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 mod archive;
 mod custom_base;
 mod managed_base;
+mod order;
 mod second_checkout;
 mod user;
 mod workshop;
