@@ -184,6 +184,27 @@ mod tests {
     }
 
     #[test]
+    fn what_scrolled_away_is_kept_up_to_a_bound() {
+        let mut picture = Picture::new(SIZE);
+        let feed = |picture: &mut Picture, numbers: std::ops::RangeInclusive<usize>| {
+            numbers.for_each(|number| picture.feed(format!("line {number}.\r\n").as_bytes()));
+        };
+        let last = 3 * HISTORY;
+        feed(&mut picture, 1..=last);
+        // The last row is the prompt's, so three of the lines are on the screen.
+        let first = last - 3 - HISTORY + 1;
+        let text = String::from_utf8(picture.for_newcomer(SIZE)).unwrap();
+        assert!(!text.contains(&format!("line {}.", first - 1)), "the oldest are forgotten");
+        assert!((first..=last).all(|number| text.contains(&format!("line {number}."))), "the rest is there");
+        assert_eq!(picture.parser.screen().scrollback_len(), HISTORY);
+        // A program that prints for ever makes it no larger.
+        let size = |picture: &mut Picture| picture.for_newcomer(SIZE).len();
+        let before = size(&mut picture);
+        feed(&mut picture, 1001..=9999);
+        assert_eq!((size(&mut picture), picture.parser.screen().scrollback_len()), (before, HISTORY));
+    }
+
+    #[test]
     fn modes_and_the_alternate_screen_arrive() {
         let mut picture = Picture::new(SIZE);
         picture.feed(b"\x1b[?1049h\x1b[?1002;1006h\x1b[?2004h\x1b[?1h\x1b[?25l\x1b[?1004h\x1b[>1u\x1b[2;3Hx");
