@@ -71,7 +71,6 @@ pub use kill::kill;
 pub use legacy::sandbox_name;
 pub use list::{ListFilter, Listing, Row, list};
 pub use logs::{Log, logs};
-pub use memory::forget_old_memory;
 pub use provision::{
     Assembly, Fate, Hook, Item, Layer, Provisioned, StartupHook, assemble, open_host_file, provision,
     startup_hooks, walls,

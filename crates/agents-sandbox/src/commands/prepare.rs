@@ -233,6 +233,7 @@ pub fn begin(
     let settings = &meant.settings;
     let how = AutoPrune {
         older_than: settings.auto_prune_age.value,
+        memory_keep: settings.memory_keep.value,
         engine: settings::same(settings.image_engine.value)?,
         dry_run: false,
         about_to_run: request.target(),

@@ -96,10 +96,6 @@ pub fn run(app: &App, args: &RunArgs) -> CommandResult {
         return Ok(exit);
     }
     let context = app.context_for(&meant.settings)?;
-    // Room for what is about to run; nothing depends on it.
-    if let Err(error) = sandbox_lifecycle::forget_old_memory(&context, meant.settings.memory_keep.value) {
-        context.reporter.verbose(&format!("saved memory is not looked at: {error}"));
-    }
     let interruptible = prepare::interruptible(&context, request.target())?;
     prepare::begin(app, &context, &meant, &request)?;
     agent_version::offer(&context, &meant, &mut request)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sandbox_lifecycle::prune::{Kinds, Rules, snapshot};
+use sandbox_lifecycle::prune::{Kinds, snapshot};
 use sandbox_lifecycle::storage::{Usage, usage};
 use serde_json::json;
 
@@ -67,7 +67,7 @@ fn look(app: &App, options: &StorageOptions) -> Result<Usage, CommandError> {
     let age = Age::look(app, options.older_than)?;
     let context = app.context()?;
     let seen = snapshot(&context, None)?;
-    let rules = Rules { kinds: Kinds::ALL, older_than: age.older_than, spare: None };
+    let rules = age.rules(Kinds::ALL);
     let usage = usage(&context, &seen, &rules);
     for folder in &usage.unreadable {
         app.console.warning(&format!("{} cannot be read and is not counted", folder.display()));

@@ -10,7 +10,7 @@ use crate::tmux::Tmux;
 
 const APPLY: &str = "-opencode` the next run applies it";
 
-fn background(environment: &TestEnvironment) {
+pub fn background(environment: &TestEnvironment) {
     let script = "(while :; do date +%s%N > beat; sleep 0.05; done) > /dev/null 2>&1 & echo $! > beat.pid";
     environment.run(&["exec", "--", "sh", "-c", script]).success();
     beats(environment, true);
@@ -18,7 +18,7 @@ fn background(environment: &TestEnvironment) {
 
 /// The program in the background goes on, or is gone.
 #[track_caller]
-fn beats(environment: &TestEnvironment, expected: bool) {
+pub fn beats(environment: &TestEnvironment, expected: bool) {
     let read = || std::fs::read(environment.project().join("beat")).unwrap_or_default();
     let before = read();
     let begun = std::time::Instant::now();
@@ -34,11 +34,11 @@ fn beats(environment: &TestEnvironment, expected: bool) {
     assert_eq!(changed, expected);
 }
 
-fn memory(environment: &TestEnvironment) -> Value {
+pub fn memory(environment: &TestEnvironment) -> Value {
     environment.json(&["list", "--format", "json"])[0]["saved_memory"].clone()
 }
 
-fn asleep() -> TestEnvironment {
+pub fn asleep() -> TestEnvironment {
     let environment = TestEnvironment::new();
     background(&environment);
     environment.run(&["stop"]).success();

@@ -29,6 +29,7 @@ mod proxy;
 mod prune;
 mod questions;
 mod renamed;
+mod saved_memory;
 mod secret_memory;
 mod secrets;
 mod serve;

@@ -48,6 +48,7 @@ fn the_total_is_what_du_says() {
     for name in [
         "base images",
         "private disks",
+        "saved memory",
         "home volumes",
         "kernels",
         "runtime",

@@ -20,6 +20,8 @@ const ENGINE_EVERY: i64 = 24 * 60 * 60;
 pub struct AutoPrune {
     /// `auto-prune-age`, or [`AUTO_PRUNE_AGE`].
     pub older_than: Duration,
+    /// `memory-keep`.
+    pub memory_keep: Duration,
     pub engine: EngineSetting,
     /// Only find out, remove nothing.
     pub dry_run: bool,
@@ -44,6 +46,9 @@ fn tell(context: &Context<'_>, done: &Result<Report>) {
             let (sandboxes, volumes) = (report.sandboxes.len(), report.volumes.len());
             let images = report.images.len() + report.unnamed.len();
             say(&format!("removed {sandboxes} sandboxes, {volumes} home volumes and {images} images"));
+            for name in &report.memories {
+                say(&format!("the memory of {name} was saved long ago and is dropped"));
+            }
             for failure in &report.failures {
                 say(&failure.to_string());
             }
@@ -63,8 +68,12 @@ pub(super) fn prune(context: &Context<'_>, how: &AutoPrune) -> Result<Report> {
     };
     let ask = !how.dry_run && ask_engine(context);
     let seen = snapshot(&silent, ask.then_some(how.engine))?;
-    let rules =
-        Rules { kinds: Kinds::ALL, older_than: how.older_than, spare: Some(how.about_to_run.clone()) };
+    let rules = Rules {
+        kinds: Kinds::ALL,
+        older_than: how.older_than,
+        memory_keep: how.memory_keep,
+        spare: Some(how.about_to_run.clone()),
+    };
     let plan = plan(&seen, &rules);
     if how.dry_run {
         context.reporter.verbose(&format!("pruning would free {}", plan.size().human()));

@@ -46,6 +46,12 @@ pub(super) fn carry_out_with(
             doer.report.fail(what, &error);
         }
     }
+    for sandbox in &plan.memories {
+        let what = format!("saved memory of {}", sandbox.name);
+        if let Err(error) = doer.memory(sandbox, &what) {
+            doer.report.fail(what, &error);
+        }
+    }
     for volume in &plan.volumes {
         let what = format!("home volume {}", volume.name);
         if let Err(error) = doer.volume(volume, &what) {
@@ -117,6 +123,29 @@ impl Doer<'_> {
         drop(lock);
         self.report.free(sandbox.size);
         self.report.sandboxes.push(sandbox.name.to_string());
+        Ok(())
+    }
+
+    /// Its sandbox stays, and all that is its own.
+    fn memory(&mut self, sandbox: &SeenSandbox, what: &str) -> Result<()> {
+        let mut lock = None;
+        if let Some(target) = &sandbox.owner {
+            lock = boot_lock_if(self.context, target, PURPOSE, self.patience)?;
+            if lock.is_none() {
+                self.spare(what, USED, None);
+                return Ok(());
+            }
+        }
+        let Some(now) = self.context.runtime.inspect(&sandbox.name)? else { return Ok(()) };
+        if !now.status.is_at_rest() || now.updated != sandbox.updated {
+            self.spare(what, &format!("its sandbox was used since, and is {}", now.status), None);
+            return Ok(());
+        }
+        if let Some(size) = self.context.runtime.forget_memory(&sandbox.name)? {
+            self.report.free(size);
+            self.report.memories.push(sandbox.name.to_string());
+        }
+        drop(lock);
         Ok(())
     }
 

@@ -31,6 +31,8 @@ pub struct Rules {
     pub kinds: Kinds,
     /// A sandbox at rest that was not used for this long is stale.
     pub older_than: Duration,
+    /// The memory of one that sleeps goes when it was saved longer ago than this.
+    pub memory_keep: Duration,
     /// Counts as one whose sandbox is in use: what is about to be started is not taken away before.
     pub spare: Option<Target>,
 }
@@ -40,6 +42,8 @@ pub struct Rules {
 pub struct Plan {
     /// Stale ones and those left over from tasks.
     pub sandboxes: Vec<SeenSandbox>,
+    /// Those that stay, without the memory they sleep with.
+    pub memories: Vec<SeenSandbox>,
     pub volumes: Vec<SeenVolume>,
     /// Half-made volumes of commands that were killed.
     pub leftovers: Vec<SeenLeftover>,
@@ -62,7 +66,8 @@ impl Plan {
         let sandboxes = self.sandboxes.iter().map(|sandbox| sandbox.size);
         let volumes = self.volumes.iter().map(|volume| volume.size);
         let images = self.images.iter().filter(|image| digests.insert(&image.digest));
-        let all = sandboxes.chain(volumes).chain(images.map(|image| image.size));
+        let memories = self.memories.iter().filter_map(|sandbox| sandbox.memory);
+        let all = sandboxes.chain(memories).chain(volumes).chain(images.map(|image| image.size));
         let all = all.chain(self.unnamed.iter().map(|image| image.size));
         let all = all.chain(self.leftovers.iter().map(|leftover| leftover.size));
         ByteSize::from_bytes(all.map(ByteSize::bytes).sum())
@@ -76,6 +81,7 @@ pub fn plan(snapshot: &Snapshot, rules: &Rules) -> Plan {
     let mut plan = Plan::default();
     if rules.kinds.sandboxes {
         plan.sandboxes = sides.stale.iter().map(|sandbox| (*sandbox).clone()).collect();
+        plan.memories = sides.forgets.iter().map(|sandbox| (*sandbox).clone()).collect();
     }
     if rules.kinds.volumes {
         let goes = |volume: &&SeenVolume| sides.volume_goes(volume);
@@ -99,6 +105,8 @@ pub(super) struct Sides<'a> {
     pub(super) snapshot: &'a Snapshot,
     kinds: Kinds,
     pub(super) stale: Vec<&'a SeenSandbox>,
+    /// Whose memory was saved too long ago, and who stay.
+    forgets: Vec<&'a SeenSandbox>,
     /// Those that will still be there.
     pub(super) remaining: Vec<&'a SeenSandbox>,
     /// Whose sandbox is used or protected.
@@ -112,13 +120,22 @@ pub(super) struct Sides<'a> {
 impl<'a> Sides<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, rules: &Rules) -> Self {
         let spared = |sandbox: &SeenSandbox| sandbox.owner.is_some() && sandbox.owner == rules.spare;
+        // A time of the future is no age.
+        let rest = |sandbox: &SeenSandbox| {
+            let seconds = u64::try_from(snapshot.taken.saturating_sub(sandbox.updated)).unwrap_or(0);
+            Duration::from_secs(seconds)
+        };
         let is_stale = |sandbox: &SeenSandbox| {
-            let rest = u64::try_from(snapshot.taken.saturating_sub(sandbox.updated)).unwrap_or(0);
-            let old = Duration::from_secs(rest) >= rules.older_than;
+            let old = rest(sandbox) >= rules.older_than;
             let unused = if sandbox.task { true } else { old && !spared(sandbox) };
             sandbox.ours && sandbox.status.is_at_rest() && unused
         };
         let (stale, fresh): (Vec<_>, Vec<_>) = snapshot.sandboxes.iter().partition(|s| is_stale(s));
+        let forgets = |sandbox: &&SeenSandbox| {
+            let asleep = sandbox.ours && sandbox.status.is_at_rest() && sandbox.memory.is_some();
+            asleep && rest(sandbox) > rules.memory_keep && !spared(sandbox)
+        };
+        let forgets = fresh.iter().copied().filter(forgets).collect();
         let broken: Vec<Option<Target>> = snapshot
             .broken
             .iter()
@@ -131,7 +148,7 @@ impl<'a> Sides<'a> {
         let gone = rules.kinds.sandboxes;
         let remaining = if gone { fresh } else { snapshot.sandboxes.iter().collect() };
         let unknown_use = broken.contains(&None);
-        Self { snapshot, kinds: rules.kinds, stale, remaining, kept, pruned, unknown_use }
+        Self { snapshot, kinds: rules.kinds, stale, forgets, remaining, kept, pruned, unknown_use }
     }
 
     /// A home goes with its own pruned sandbox only: it holds what nobody can make again.

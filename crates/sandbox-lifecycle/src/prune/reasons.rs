@@ -14,12 +14,14 @@ pub struct Reasons<'a> {
     pub plan: Plan,
     sides: Sides<'a>,
     older_than: Duration,
+    memory_keep: Duration,
 }
 
 impl<'a> Reasons<'a> {
     pub fn new(snapshot: &'a Snapshot, rules: &Rules) -> Self {
         let sides = Sides::of(snapshot, rules);
-        Self { plan: plan(snapshot, rules), sides, older_than: rules.older_than }
+        let (older_than, memory_keep) = (rules.older_than, rules.memory_keep);
+        Self { plan: plan(snapshot, rules), sides, older_than, memory_keep }
     }
 
     /// `None` for one that goes.
@@ -27,20 +29,36 @@ impl<'a> Reasons<'a> {
         if self.plan.sandboxes.contains(sandbox) {
             return None;
         }
-        let snapshot = self.sides.snapshot;
-        Some(if !sandbox.ours {
-            "it was not made by this program".into()
-        } else if !sandbox.status.is_at_rest() {
-            format!("it is {}", sandbox.status)
-        } else {
-            let rest = u64::try_from(snapshot.taken.saturating_sub(sandbox.updated)).unwrap_or(0);
-            let whole = if rest >= 86_400 { rest - rest % 86_400 } else { rest - rest % 60 };
-            let ago = match whole {
-                0 => "less than a minute".into(),
-                whole => format_duration(Duration::from_secs(whole)),
-            };
-            format!("it was used {ago} ago; it goes after {}", format_duration(self.older_than))
-        })
+        Some(unfit(sandbox).unwrap_or_else(|| {
+            format!(
+                "it was used {} ago; it goes after {}",
+                self.ago(sandbox),
+                format_duration(self.older_than)
+            )
+        }))
+    }
+
+    /// For what a sandbox's memory takes; `None` where that goes, alone or with the sandbox.
+    pub fn memory(&self, sandbox: &SeenSandbox) -> Option<String> {
+        if self.plan.memories.contains(sandbox) || self.plan.sandboxes.contains(sandbox) {
+            return None;
+        }
+        Some(unfit(sandbox).unwrap_or_else(|| {
+            format!(
+                "it was saved {} ago; it goes after {}",
+                self.ago(sandbox),
+                format_duration(self.memory_keep)
+            )
+        }))
+    }
+
+    fn ago(&self, sandbox: &SeenSandbox) -> String {
+        let taken = self.sides.snapshot.taken;
+        let rest = u64::try_from(taken.saturating_sub(sandbox.updated)).unwrap_or(0);
+        match if rest >= 86_400 { rest - rest % 86_400 } else { rest - rest % 60 } {
+            0 => "less than a minute".into(),
+            whole => format_duration(Duration::from_secs(whole)),
+        }
     }
 
     /// `None` for one that goes.
@@ -77,4 +95,12 @@ impl<'a> Reasons<'a> {
             None => format!("{} is no runner image", kept.reference),
         })
     }
+}
+
+/// What keeps a sandbox whatever its age.
+fn unfit(sandbox: &SeenSandbox) -> Option<String> {
+    if !sandbox.ours {
+        return Some("it was not made by this program".into());
+    }
+    (!sandbox.status.is_at_rest()).then(|| format!("it is {}", sandbox.status))
 }

@@ -5,6 +5,8 @@ use sandbox_model::ByteSize;
 pub struct Report {
     /// Names of removed sandboxes, those of tasks among them.
     pub sandboxes: Vec<String>,
+    /// Names of sandboxes whose saved memory was dropped.
+    pub memories: Vec<String>,
     pub volumes: Vec<String>,
     /// Folders of half-made volumes.
     pub leftovers: Vec<String>,
@@ -20,7 +22,7 @@ pub struct Report {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spared {
-    /// `sandbox NAME`, `home volume NAME`, `image REFERENCE`.
+    /// `sandbox NAME`, `saved memory of NAME`, `home volume NAME`, `image REFERENCE`.
     pub what: String,
     pub why: String,
 }

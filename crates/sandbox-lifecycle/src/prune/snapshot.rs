@@ -47,6 +47,8 @@ pub struct SeenSandbox {
     pub disks: Vec<PathBuf>,
     /// Bytes on disk, without home and image.
     pub size: ByteSize,
+    /// What its saved memory takes of that, of one that sleeps.
+    pub memory: Option<ByteSize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +134,7 @@ fn sandbox(context: &Context<'_>, info: SandboxInfo) -> SeenSandbox {
         // The home of an agent that this program does not know would not be told apart from any other file.
         owner: Target::of(&spec).filter(|owner| profile(owner.agent).is_ok()),
         size: context.runtime.disk_usage(&spec.name).unwrap_or_default(),
+        memory: info.saved_memory,
         status: info.status,
         updated: info.updated,
         image: spec.image,

@@ -44,6 +44,7 @@ fn sandbox(target: &Target, status: Status, days: i64, volume: u8, image: u8) ->
         digest: digest(image),
         disks: vec![path(&volume_name(target, volume))],
         size: ByteSize::mib(1),
+        memory: None,
     }
 }
 
@@ -57,7 +58,12 @@ fn image(reference: ImageRef, number: u8) -> SeenImage {
 }
 
 fn rules(kinds: Kinds, days: u64) -> Rules {
-    Rules { kinds, older_than: Duration::from_hours(days * 24), spare: None }
+    Rules {
+        kinds,
+        older_than: Duration::from_hours(days * 24),
+        memory_keep: Duration::from_hours(5 * 24),
+        spare: None,
+    }
 }
 
 fn names(plan: &Plan) -> Vec<String> {
@@ -205,6 +211,27 @@ fn what_is_about_to_be_started_is_spared() {
 }
 
 #[test]
+fn memory_that_was_saved_too_long_ago_goes_and_its_sandbox_stays() {
+    let memory = |days, status| {
+        let mut snapshot = one(status, days);
+        snapshot.sandboxes[0].memory = Some(ByteSize::mib(9));
+        snapshot
+    };
+    let plan_of = |snapshot: &Snapshot| plan(snapshot, &rules(Kinds::ALL, 7));
+    let goes = plan_of(&memory(6, Status::Stopped));
+    assert_eq!((goes.memories.len(), goes.size(), names(&goes)), (1, ByteSize::mib(9), vec![]));
+    assert!(plan_of(&memory(5, Status::Stopped)).is_empty(), "it is kept for five days");
+    assert!(plan_of(&memory(6, Status::Running)).is_empty());
+    assert!(plan_of(&memory(-6, Status::Stopped)).is_empty(), "a time of the future is no age");
+    assert!(plan(&memory(6, Status::Stopped), &rules(Kinds::VOLUMES, 7)).is_empty());
+    // It goes once, with its sandbox.
+    assert!(plan_of(&memory(8, Status::Stopped)).memories.is_empty());
+    let mut spared = rules(Kinds::ALL, 7);
+    spared.spare = Some(target(1, AgentName::Opencode));
+    assert!(plan(&memory(6, Status::Stopped), &spared).is_empty(), "it is about to be woken");
+}
+
+#[test]
 fn unnamed_images_of_the_engine_go_after_a_day() {
     let unnamed =
         |number, age| SeenUnnamed { id: digest(number), created: NOW - age, size: ByteSize::mib(1) };
@@ -248,6 +275,7 @@ fn any_sandbox() -> impl Strategy<Value = SeenSandbox> {
             ours,
             image: any_reference(&target, kind),
             disks: vec![disk],
+            memory: (number % 2 == 0).then_some(ByteSize::mib(1)),
             ..sandbox(&target, status, days, volume, digest)
         }
     })
@@ -315,6 +343,9 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 fn after(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut after = snapshot.clone();
     after.sandboxes.retain(|sandbox| !plan.sandboxes.contains(sandbox));
+    for sandbox in after.sandboxes.iter_mut().filter(|sandbox| plan.memories.contains(sandbox)) {
+        sandbox.memory = None;
+    }
     after.volumes.retain(|volume| !plan.volumes.contains(volume));
     after.leftovers.retain(|leftover| !plan.leftovers.contains(leftover));
     after.images.retain(|image| !plan.images.contains(image));
@@ -334,6 +365,12 @@ proptest! {
             let age = u64::try_from(NOW - sandbox.updated).unwrap();
             prop_assert!(sandbox.task || Duration::from_secs(age) >= rules.older_than);
             prop_assert!(sandbox.task || sandbox.owner != rules.spare);
+        }
+        for sandbox in &plan.memories {
+            prop_assert!(sandbox.ours && sandbox.status.is_at_rest() && sandbox.memory.is_some());
+            let age = u64::try_from(NOW - sandbox.updated).unwrap();
+            prop_assert!(Duration::from_secs(age) > rules.memory_keep && sandbox.owner != rules.spare);
+            prop_assert!(!plan.sandboxes.contains(sandbox));
         }
         let left = after(&snapshot, &plan);
         for volume in &plan.volumes {
@@ -384,6 +421,8 @@ proptest! {
         for sandbox in &snapshot.sandboxes {
             let goes = reasons.plan.sandboxes.contains(sandbox);
             prop_assert_eq!(reasons.sandbox(sandbox).is_none(), goes);
+            let forgotten = goes || reasons.plan.memories.contains(sandbox);
+            prop_assert_eq!(reasons.memory(sandbox).is_none(), forgotten);
         }
         for volume in &snapshot.volumes {
             prop_assert_eq!(reasons.volume(volume).is_none(), reasons.plan.volumes.contains(volume));

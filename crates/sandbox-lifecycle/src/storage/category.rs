@@ -9,6 +9,8 @@ use sandbox_state::Layout;
 pub enum Category {
     BaseImages,
     PrivateDisks,
+    /// What sleeping sandboxes go on with.
+    SavedMemory,
     HomeVolumes,
     Kernels,
     Runtime,
@@ -19,9 +21,10 @@ pub enum Category {
 }
 
 impl Category {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BaseImages,
         Self::PrivateDisks,
+        Self::SavedMemory,
         Self::HomeVolumes,
         Self::Kernels,
         Self::Runtime,
@@ -34,6 +37,7 @@ impl Category {
         match self {
             Self::BaseImages => "base images",
             Self::PrivateDisks => "private disks",
+            Self::SavedMemory => "saved memory",
             Self::HomeVolumes => "home volumes",
             Self::Kernels => "kernels",
             Self::Runtime => "runtime",
@@ -43,6 +47,9 @@ impl Category {
         }
     }
 }
+
+/// How the files of a sleeping sandbox's memory begin. What makes them valid is a record of a few bytes.
+const SAVED: [&str; 2] = ["memory.ram", "memory.state"];
 
 /// The category of a file in one of our folders, and the name of the thing that it is a part of: a sandbox,
 /// a volume, an image's digest, or the folder itself.
@@ -69,6 +76,11 @@ fn of_data(inside: &Path, log: bool) -> (Category, String) {
     match (part(inside, 0), part(inside, 1)) {
         (Some("volumes"), _) => own(Category::HomeVolumes, 1),
         (Some("qemu"), Some("images")) => own(Category::BaseImages, 2),
+        (Some("qemu"), Some("sandboxes"))
+            if part(inside, 3).is_some_and(|file| SAVED.iter().any(|saved| file.starts_with(saved))) =>
+        {
+            own(Category::SavedMemory, 2)
+        }
         (Some("qemu" | "msb"), Some("sandboxes")) => {
             own(if log { Category::Logs } else { Category::PrivateDisks }, 2)
         }
@@ -111,6 +123,10 @@ mod tests {
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/root.ext4", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log", Category::Logs, "p-pi"),
             ("/d/agents-sandbox/qemu/sandboxes/p-pi/console.log.1", Category::Logs, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/memory.ram", Category::SavedMemory, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/memory.ram.new", Category::SavedMemory, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/memory.state", Category::SavedMemory, "p-pi"),
+            ("/d/agents-sandbox/qemu/sandboxes/p-pi/memory.lock", Category::PrivateDisks, "p-pi"),
             ("/d/agents-sandbox/qemu/boot/vmlinux-1", Category::Kernels, "vmlinux-1"),
             ("/d/agents-sandbox/qemu/kvm.json", Category::Records, "qemu"),
             ("/d/agents-sandbox/msb/0.7.0/bin/msb", Category::Runtime, "0.7.0"),

@@ -104,9 +104,10 @@ impl From<Option<String>> for Fate {
 
 fn fate(reasons: &Reasons<'_>, snapshot: &Snapshot, category: Category, name: &str) -> Fate {
     match category {
-        Category::PrivateDisks | Category::Logs => {
+        Category::PrivateDisks | Category::SavedMemory | Category::Logs => {
             let sandbox = snapshot.sandboxes.iter().find(|sandbox| sandbox.name.as_str() == name);
             match sandbox {
+                Some(sandbox) if category == Category::SavedMemory => reasons.memory(sandbox).into(),
                 Some(sandbox) => reasons.sandbox(sandbox).into(),
                 None if snapshot.broken.iter().any(|broken| broken == name) => {
                     Fate::Stays("its record cannot be read".into())

@@ -300,7 +300,8 @@ fn edited() {
     assert_eq!(session.shell(None).cwd.as_deref(), Some("/home/dev"));
     assert_eq!(lab.state(), before, "nothing counts yet");
     // Another program that prunes now takes nothing of it, nor waits.
-    let rules = Rules { kinds: Kinds::ALL, older_than: Duration::ZERO, spare: None };
+    let rules =
+        Rules { kinds: Kinds::ALL, older_than: Duration::ZERO, memory_keep: Duration::ZERO, spare: None };
     let spec = task.spec.clone();
     lab.runtime.kill(session.sandbox()).unwrap();
     let plan = plan(&snapshot(&context, None).unwrap(), &rules);

@@ -30,8 +30,17 @@ fn look(lab: &Lab) -> Snapshot {
     snapshot(&lab.context(), Some(ENGINE)).unwrap()
 }
 
+fn rules(kinds: Kinds, days: u64) -> Rules {
+    Rules {
+        kinds,
+        older_than: Duration::from_hours(days * 24),
+        memory_keep: Duration::from_hours(5 * 24),
+        spare: None,
+    }
+}
+
 fn decide(lab: &Lab, kinds: Kinds, days: u64) -> Plan {
-    plan(&look(lab), &Rules { kinds, older_than: Duration::from_hours(days * 24), spare: None })
+    plan(&look(lab), &rules(kinds, days))
 }
 
 fn stale() {
@@ -119,6 +128,7 @@ fn auto() {
     lab.add_unnamed();
     let mut how = AutoPrune {
         older_than: sandbox_lifecycle::prune::AUTO_PRUNE_AGE,
+        memory_keep: Duration::from_hours(5 * 24),
         engine: ENGINE,
         dry_run: false,
         about_to_run: lab.target(),
@@ -191,8 +201,7 @@ fn usage_adds_up() {
     // Some file systems decide only when they write what a file takes.
     std::process::Command::new("sync").arg(&kept).status().unwrap();
     let seen = look(&lab);
-    let rules =
-        |days: u64| Rules { kinds: Kinds::ALL, older_than: Duration::from_hours(days * 24), spare: None };
+    let rules = |days: u64| rules(Kinds::ALL, days);
     let usage = sandbox_lifecycle::storage::usage(&lab.context(), &seen, &rules(7));
     let du = std::process::Command::new("du")
         .args(["-sc", "--block-size=1"])

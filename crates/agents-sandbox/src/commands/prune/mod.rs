@@ -42,8 +42,8 @@ pub struct PruneOptions {
 /// Remove sandboxes that were not used for long, with their homes and images
 ///
 /// Takes sandboxes at rest that nobody used for a week, their home volumes and images, what tasks and killed
-/// commands left, and images that no sandbox needs. Shows it and asks first. A home goes only with its own
-/// sandbox, and nothing that runs is touched.
+/// commands left, images that no sandbox needs, and memory that was saved longer ago than `memory-keep`. Shows it
+/// and asks first. A home goes only with its own sandbox, and nothing that runs is touched.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,6 +56,8 @@ pub struct PruneArgs {
 }
 
 /// Remove sandboxes that were not used for long, and those left over from tasks; homes and images stay
+///
+/// Memory that was saved longer ago than `memory-keep` goes, too.
 #[derive(Debug, Clone, Args)]
 #[command(name = "prune")]
 pub struct SandboxPruneArgs {
@@ -94,6 +96,7 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, Copy)]
 pub struct Age {
     pub older_than: Duration,
+    memory_keep: Duration,
     pub engine: EngineSetting,
     yes: bool,
 }
@@ -112,14 +115,21 @@ impl Age {
     }
 
     fn of(app: &App, meant: &Meant, typed: Option<Duration>, purpose: Purpose) -> Result<Self, CommandError> {
-        if typed.is_none() && meant.is_the_projects(|settings| &settings.manual_prune_age.origin) {
+        let the_projects =
+            typed.is_none() && meant.is_the_projects(|settings| &settings.manual_prune_age.origin);
+        if the_projects || meant.is_the_projects(|settings| &settings.memory_keep.origin) {
             approval::review(app, meant, purpose)?;
         }
         Ok(Self {
             older_than: typed.unwrap_or(meant.settings.manual_prune_age.value),
+            memory_keep: meant.settings.memory_keep.value,
             engine: settings::same(meant.settings.image_engine.value)?,
             yes: meant.settings.yes.value,
         })
+    }
+
+    pub const fn rules(&self, kinds: Kinds) -> Rules {
+        Rules { kinds, older_than: self.older_than, memory_keep: self.memory_keep, spare: None }
     }
 }
 
@@ -138,7 +148,7 @@ pub fn run(app: &App, options: &PruneOptions, kinds: Kinds) -> CommandResult {
     if let Some(problem) = &seen.engine_problem {
         app.console.verbose(&format!("the image engine was not asked: {problem}"));
     }
-    let plan = plan(&seen, &Rules { kinds, older_than: age.older_than, spare: None });
+    let plan = plan(&seen, &age.rules(kinds));
     if plan.is_empty() {
         if options.format.is_some() {
             app.out.json(&shown::Document::of_report(&Report::default(), options.dry_run))?;

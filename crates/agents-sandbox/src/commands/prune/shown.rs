@@ -21,6 +21,9 @@ pub fn table(plan: &Plan) -> Table {
     for sandbox in &plan.sandboxes {
         row(if sandbox.task { "task" } else { "sandbox" }, sandbox.name.to_string(), sandbox.size);
     }
+    for sandbox in &plan.memories {
+        row("saved memory", sandbox.name.to_string(), sandbox.memory.unwrap_or_default());
+    }
     for volume in &plan.volumes {
         row("home volume", volume.name.to_string(), volume.size);
     }
@@ -37,24 +40,31 @@ pub fn table(plan: &Plan) -> Table {
 }
 
 pub fn counts_of(plan: &Plan) -> String {
-    let images = plan.images.len();
-    counts([plan.sandboxes.len(), plan.volumes.len(), plan.leftovers.len(), images, plan.unnamed.len()])
+    counts([
+        plan.sandboxes.len(),
+        plan.memories.len(),
+        plan.volumes.len(),
+        plan.leftovers.len(),
+        plan.images.len(),
+        plan.unnamed.len(),
+    ])
 }
 
 pub fn counts_of_report(report: &Report) -> String {
-    let images = report.images.len();
     counts([
         report.sandboxes.len(),
+        report.memories.len(),
         report.volumes.len(),
         report.leftovers.len(),
-        images,
+        report.images.len(),
         report.unnamed.len(),
     ])
 }
 
-fn counts(numbers: [usize; 5]) -> String {
+fn counts(numbers: [usize; 6]) -> String {
     let names = [
         ("sandbox", "sandboxes"),
+        ("saved memory", "saved memories"),
         ("home volume", "home volumes"),
         ("unfinished home volume", "unfinished home volumes"),
         ("image", "images"),
@@ -74,6 +84,8 @@ fn counts(numbers: [usize; 5]) -> String {
 pub struct Document {
     dry_run: bool,
     sandboxes: Vec<String>,
+    /// Of sandboxes that stay, by their names.
+    saved_memories: Vec<String>,
     volumes: Vec<String>,
     unfinished: Vec<String>,
     images: Vec<String>,
@@ -95,6 +107,7 @@ impl Document {
         Self {
             dry_run: true,
             sandboxes: plan.sandboxes.iter().map(|item| item.name.to_string()).collect(),
+            saved_memories: plan.memories.iter().map(|item| item.name.to_string()).collect(),
             volumes: plan.volumes.iter().map(|item| item.name.to_string()).collect(),
             unfinished: plan.leftovers.iter().map(|item| item.path.display().to_string()).collect(),
             images: plan.images.iter().map(|item| item.reference.to_string()).collect(),
@@ -111,6 +124,7 @@ impl Document {
         Self {
             dry_run,
             sandboxes: report.sandboxes.clone(),
+            saved_memories: report.memories.clone(),
             volumes: report.volumes.clone(),
             unfinished: report.leftovers.clone(),
             images: report.images.clone(),
