@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::environment::TestEnvironment;
@@ -155,4 +156,40 @@ fn one_that_ends_at_once_is_told_with_its_own_words_and_without_the_whole_wait()
     symlink(good, &program).unwrap();
     let ran = environment.run(&["run"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "attached\n"), "{ran}");
+}
+
+/// The server's process, which in these tests is one of this computer.
+fn process() -> Pid {
+    let number = std::fs::read_to_string("/tmp/opencode-serve.log.pid").unwrap();
+    Pid::from_raw(number.trim().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn after_a_wake_it_goes_on_and_one_that_died_is_started_again() {
+    let environment = stand_in("opencode");
+    drop(Client::attach(&environment));
+    let first = server(&environment);
+    environment.run(&["stop"]).success();
+    assert_eq!(environment.run(&["run"]).success(), "attached\n");
+    assert_eq!(server(&environment), first, "it slept, and answers as before");
+    environment.run(&["stop"]).success();
+    kill_process(process(), Signal::KILL).unwrap();
+    assert_eq!(environment.run(&["run"]).success(), "attached\n");
+    assert_ne!(server(&environment), first);
+}
+
+#[test]
+fn one_that_does_not_answer_after_a_wake_is_started_again() {
+    let environment = stand_in("opencode");
+    drop(Client::attach(&environment));
+    let (first, hangs) = (server(&environment), process());
+    environment.run(&["stop"]).success();
+    environment.run(&["exec", "true"]).success();
+    kill_process(hangs, Signal::STOP).unwrap();
+    let mut command = environment.command(&["run"]);
+    let ran = environment.finish(command.env("AGENTS_SANDBOX_FAKE_SERVER_DEADLINE", "2"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "attached\n"), "{ran}");
+    assert_ne!((server(&environment), process()), (first, hangs));
+    let words = std::fs::read(format!("/proc/{}/cmdline", hangs.as_raw_nonzero())).unwrap_or_default();
+    assert!(words.is_empty(), "it was ended, although it heard no signal");
 }

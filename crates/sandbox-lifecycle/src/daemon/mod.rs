@@ -16,6 +16,9 @@ use process::Process;
 
 /// Emulated, on a very busy machine, a server has been seen to take 97 s.
 const DEADLINE: Duration = Duration::from_mins(5);
+/// Seconds in the place of [`DEADLINE`], in builds for development: nobody waits that long for a test.
+#[cfg(debug_assertions)]
+const SHORTER: &str = "AGENTS_SANDBOX_FAKE_SERVER_DEADLINE";
 /// For one request. A server that boots never answers, so this is how long such a request is held.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -137,6 +140,15 @@ fn reachable(record: &DaemonRecord) -> Daemon {
     Daemon { port: record.port, password: record.password.clone() }
 }
 
+/// How long a server may take to answer.
+fn deadline() -> Duration {
+    #[cfg(debug_assertions)]
+    if let Some(seconds) = std::env::var(SHORTER).ok().and_then(|text| text.parse().ok()) {
+        return Duration::from_secs(seconds);
+    }
+    DEADLINE
+}
+
 struct Waiter<'a> {
     context: &'a Context<'a>,
     up: &'a Up,
@@ -168,7 +180,7 @@ impl Waiter<'_> {
                 }
                 Err(error) => error.to_string(),
             };
-            if begin.elapsed() > DEADLINE || self.context.reporter.cancelled() {
+            if begin.elapsed() > deadline() || self.context.reporter.cancelled() {
                 return Err(problem);
             }
             if looked.elapsed() > LOOK {
