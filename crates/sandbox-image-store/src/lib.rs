@@ -10,6 +10,7 @@ mod content;
 mod counted;
 mod error;
 mod export;
+pub mod full;
 mod index;
 mod root_disk;
 

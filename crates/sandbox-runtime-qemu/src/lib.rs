@@ -25,6 +25,8 @@ mod secrets;
 mod tsc;
 mod version;
 
+use sandbox_image_store::full;
+
 pub use accel::{KvmHint, kvm_hint};
 pub use boot::find_qemu;
 pub use driver::QemuRuntime;

@@ -12,6 +12,8 @@ use fs_err as fs;
 use sandbox_runtime::RuntimeError;
 use serde::Deserialize;
 
+use crate::full::unless_full;
+
 #[derive(Debug, Deserialize)]
 struct ManifestEntry {
     #[serde(rename = "Config")]
@@ -69,8 +71,9 @@ pub fn unpack(archive: &mut dyn Read, aside: &Path) -> Result<Unpacked, RuntimeE
         let kind = entry.header().entry_type();
         if kind.is_file() {
             let path = aside.join(format!("member-{index}"));
-            std::io::copy(&mut entry, &mut fs::File::create(&path)?)
-                .map_err(|error| bad(format!("`{name}` cannot be read: {error}")))?;
+            std::io::copy(&mut entry, &mut fs::File::create(&path)?).map_err(|error| {
+                unless_full(&path, error, |problem| bad(format!("`{name}` cannot be read: {problem}")))
+            })?;
             members.insert(name, Member::File(path));
         } else if kind.is_symlink() || kind.is_hard_link() {
             let target = entry.link_name_bytes().unwrap_or_default();

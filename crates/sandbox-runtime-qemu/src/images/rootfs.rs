@@ -9,6 +9,7 @@ use microsandbox_image::tree::{FileTree, ResourceLimits};
 use sandbox_runtime::RuntimeError;
 
 use super::plain::copy_plain;
+use crate::full::{is_full, no_room, unless_full};
 
 /// Merges `layers` (tar, plain or compressed, lowest first) into `output`. `aside` is for large files.
 pub fn write_rootfs(
@@ -29,9 +30,12 @@ pub fn write_rootfs(
         }
         layer_done(index as u64 + 1);
     }
-    write_erofs(&merged, output).map_err(|error| RuntimeError::Other {
-        context: format!("cannot write {}", output.display()),
-        source: Some(Box::new(error)),
+    write_erofs(&merged, output).map_err(|error| {
+        if is_full(&error) {
+            return no_room(output);
+        }
+        let context = format!("cannot write {}", output.display());
+        RuntimeError::Other { context, source: Some(Box::new(error)) }
     })?;
     fs::File::open(output)?.sync_all()?;
     Ok(())
@@ -66,6 +70,9 @@ async fn take(file: std::fs::File, compression: Compression, spool: &Path) -> Re
     let reader = tokio::io::BufReader::with_capacity(BUFFER, tokio::fs::File::from_std(file));
     let ingested = ingest_compressed_tar(reader, compression, &ResourceLimits::default(), Some(spool))
         .await
-        .map_err(|error| RuntimeError::BadArchive(format!("a layer cannot be used: {error}")))?;
+        .map_err(|error| {
+            let bad = |problem| RuntimeError::BadArchive(format!("a layer cannot be used: {problem}"));
+            unless_full(spool, error, bad)
+        })?;
     Ok(ingested.tree)
 }

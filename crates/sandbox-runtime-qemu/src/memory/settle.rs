@@ -13,6 +13,7 @@ use sandbox_state::Lock;
 use super::ram::{copy, taken};
 use super::{Kept, SavedMemory, lock_of_existing};
 use crate::files::MachineFiles;
+use crate::full::is_full;
 use crate::mark::FileMark;
 use crate::record::SandboxRecord;
 use crate::room;
@@ -90,16 +91,10 @@ fn patience(told_to_end: &AtomicBool) -> bool {
 }
 
 fn lacks_room(error: &RuntimeError) -> bool {
-    let full =
-        |error: &std::io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     match error {
-        RuntimeError::Io(error) => full(error),
+        RuntimeError::Io(error) => is_full(error),
         // The record's own error.
-        RuntimeError::Other { source: Some(source), .. } => {
-            let causes =
-                std::iter::successors(Some(&**source as &dyn std::error::Error), |error| error.source());
-            causes.filter_map(|error| error.downcast_ref()).any(full)
-        }
+        RuntimeError::Other { source: Some(source), .. } => is_full(&**source),
         _ => false,
     }
 }
