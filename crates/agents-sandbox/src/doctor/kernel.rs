@@ -3,6 +3,7 @@ use sandbox_runtime_qemu::check_kernel;
 use sandbox_state::{Layout, find_system_tool};
 
 use super::Finding;
+use crate::wiring::drivers::source;
 
 const CHECK: &str = "guest kernel";
 
@@ -26,6 +27,13 @@ pub fn check(layout: &Layout, settings: &Settings) -> Finding {
             let detail = format!("{} is not there", archive.display());
             Finding::missing(CHECK, detail, "correct `msb.archive`, or leave it out")
         };
+    }
+    let source = source(settings);
+    if let Some(archive) = &source.path {
+        return Finding::good(CHECK, format!("the first run installs it from {}", archive.display()));
+    }
+    if let Some(address) = &source.url {
+        return Finding::good(CHECK, format!("the first run asks {address}"));
     }
     if ["pip3", "pip", "python3"].into_iter().any(|program| find_system_tool(program).is_ok()) {
         return Finding::good(CHECK, "the first run fetches it with pip");

@@ -50,9 +50,29 @@ pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> 
     MsbRuntime::new(layout, options)
 }
 
-/// Where the private runtime is installed from.
+/// What a release of this program calls the runtime that it comes with, and what its fetch puts in.
+const RELEASED: &str = "msb-{version}-{arch}.tar.gz";
+
+/// Where the private runtime is installed from: `msb.archive`, else the place that has this program's releases, and pip
+/// where that has none.
 pub fn source(settings: &Settings) -> RuntimeSource {
-    RuntimeSource { path: settings.msb_archive.value.clone(), ..RuntimeSource::default() }
+    if let Some(path) = &settings.msb_archive.value {
+        return RuntimeSource { path: Some(path.clone()), ..RuntimeSource::default() };
+    }
+    match settings.upgrade_source.value.as_deref() {
+        Some(address) if address.starts_with("https://") => {
+            let url = format!("{}/{RELEASED}", address.trim_end_matches('/'));
+            RuntimeSource { url: Some(url), ..RuntimeSource::default() }
+        }
+        Some(folder) => {
+            let name = RELEASED
+                .replace("{version}", sandbox_runtime_microsandbox::VERSION)
+                .replace("{arch}", std::env::consts::ARCH);
+            let path = Some(Path::new(folder).join(name)).filter(|path| path.is_file());
+            RuntimeSource { path, ..RuntimeSource::default() }
+        }
+        None => RuntimeSource::default(),
+    }
 }
 
 /// Boots a smallest sandbox on microsandbox, and removes it.
@@ -115,4 +135,40 @@ pub fn installed(layout: &Layout, source: &RuntimeSource, lines: &Lines) -> Resu
 
 fn failed(context: &str, error: impl std::error::Error + Send + Sync + 'static) -> RuntimeError {
     RuntimeError::Other { context: context.into(), source: Some(Box::new(error)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn released_at(place: &str) -> Settings {
+        let mut settings = Settings::default();
+        settings.upgrade_source.value = Some(place.into());
+        settings
+    }
+
+    #[test]
+    fn the_runtime_comes_from_the_programs_release_before_pip() {
+        assert_eq!(source(&Settings::default()), RuntimeSource::default());
+        for address in ["https://example.org/releases", "https://example.org/releases/"] {
+            let found = source(&released_at(address));
+            let url = "https://example.org/releases/msb-{version}-{arch}.tar.gz";
+            assert_eq!((found.url.as_deref(), found.path, found.pip), (Some(url), None, true));
+        }
+        let mut settings = released_at("https://example.org/releases");
+        settings.msb_archive.value = Some("/srv/msb".into());
+        let found = source(&settings);
+        assert_eq!((found.url, found.path), (None, Some("/srv/msb".into())), "what is meant for it alone");
+    }
+
+    #[test]
+    fn a_folder_with_releases_is_asked_where_it_has_the_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = released_at(folder.path().to_str().unwrap());
+        assert_eq!(source(&settings), RuntimeSource::default());
+        let name = format!("msb-{}-{}.tar.gz", sandbox_runtime_microsandbox::VERSION, std::env::consts::ARCH);
+        let archive = folder.path().join(name);
+        std::fs::write(&archive, "").unwrap();
+        assert_eq!(source(&settings).path, Some(archive));
+    }
 }
