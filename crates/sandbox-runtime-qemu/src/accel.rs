@@ -3,6 +3,9 @@
 //! `/dev/kvm` that opens proves nothing: nested or paravirtual KVM may open and then run no guest. So it
 //! is tried only where the CPU says that it virtualizes, and remembered as useless after a boot with it
 //! failed, until the host's kernel or QEMU changes.
+//!
+//! A KVM that hangs costs the whole deadline of a boot, once: a shorter one would take a busy computer for a
+//! broken one, and what is remembered then would slow down every sandbox after it.
 
 use std::path::Path;
 
@@ -83,7 +86,11 @@ pub fn candidates(
         AccelChoice::Tcg => return Ok((vec![Accel::Tcg], None)),
         AccelChoice::Auto => {}
     }
-    if let KvmHint::No(why) = kvm_hint() {
+    automatic(kvm_hint(), dir, qemu)
+}
+
+fn automatic(hint: KvmHint, dir: &Path, qemu: &Path) -> Result<(Vec<Accel>, Option<String>), RuntimeError> {
+    if let KvmHint::No(why) = hint {
         return Ok((vec![Accel::Tcg], Some(why)));
     }
     let record: Option<KvmRecord> = read_record(&kvm_record(dir)).map_err(from_state)?;
@@ -123,5 +130,89 @@ mod tests {
         assert!(!told(&other, "no device"));
         fs::write(emulated_record(dir.path()), "damaged").unwrap();
         assert!(told(&other, "no device"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Accel; 2] = [Accel::Kvm, Accel::Tcg];
+
+    struct Place {
+        dir: tempfile::TempDir,
+        qemu: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let qemu = dir.path().join("qemu");
+            fs::write(&qemu, "one").unwrap();
+            Self { dir, qemu }
+        }
+
+        fn automatic(&self, hint: KvmHint) -> (Vec<Accel>, Option<String>) {
+            automatic(hint, self.dir.path(), &self.qemu).unwrap()
+        }
+
+        /// The accelerators that the next boot tries.
+        fn tries(&self) -> Vec<Accel> {
+            self.automatic(KvmHint::Plausible).0
+        }
+
+        fn remember(&self, candidates: &[Accel], used: Accel) {
+            remember(self.dir.path(), &self.qemu, candidates, used).unwrap();
+        }
+    }
+
+    #[test]
+    fn kvm_is_tried_first_where_it_may_work_and_not_at_all_where_it_cannot() {
+        let place = Place::new();
+        assert_eq!(place.automatic(KvmHint::Plausible), (BOTH.to_vec(), None));
+        let why = "no such device".to_string();
+        assert_eq!(place.automatic(KvmHint::No(why.clone())), (vec![Accel::Tcg], Some(why)));
+        // Whoever says which one means it.
+        for (choice, accel) in [(AccelChoice::Kvm, Accel::Kvm), (AccelChoice::Tcg, Accel::Tcg)] {
+            let said = candidates(choice, place.dir.path(), &place.qemu).unwrap();
+            assert_eq!(said, (vec![accel], None));
+        }
+    }
+
+    #[test]
+    fn one_that_failed_is_left_alone_until_qemu_is_another() {
+        let place = Place::new();
+        place.remember(&BOTH, Accel::Kvm);
+        assert_eq!(place.tries(), BOTH, "it works");
+        place.remember(&BOTH, Accel::Tcg);
+        let (tries, why) = place.automatic(KvmHint::Plausible);
+        assert_eq!(
+            (tries, why.unwrap().as_str()),
+            (vec![Accel::Tcg], "a boot with KVM failed on this machine before")
+        );
+        let newer = std::time::SystemTime::now() + std::time::Duration::from_secs(9);
+        std::fs::File::options().write(true).open(&place.qemu).unwrap().set_modified(newer).unwrap();
+        assert_eq!(place.tries(), BOTH);
+    }
+
+    #[test]
+    fn what_another_kernel_showed_says_nothing_of_this_one() {
+        let place = Place::new();
+        let record = KvmRecord { host: format!("0.0.1 {}", host(&place.qemu)), works: false };
+        write_record(&record_path(place.dir.path()), &record).unwrap();
+        assert_eq!(place.tries(), BOTH);
+        // The control: the same finding of this kernel.
+        write_record(&record_path(place.dir.path()), &KvmRecord { host: host(&place.qemu), ..record })
+            .unwrap();
+        assert_eq!(place.tries(), [Accel::Tcg]);
+    }
+
+    #[test]
+    fn a_boot_that_had_no_choice_shows_nothing() {
+        let place = Place::new();
+        for candidates in [&[Accel::Tcg][..], &[Accel::Kvm]] {
+            place.remember(candidates, Accel::Tcg);
+        }
+        assert!(!record_path(place.dir.path()).exists());
     }
 }

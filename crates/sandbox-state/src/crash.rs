@@ -9,8 +9,12 @@ pub const fn point(_place: &str) {}
 #[cfg(not(debug_assertions))]
 pub const fn arm() {}
 
+/// Nothing to arm.
+#[cfg(not(debug_assertions))]
+pub const fn arm_by_name() {}
+
 #[cfg(debug_assertions)]
-pub use armed::{arm, point};
+pub use armed::{arm, arm_by_name, point};
 
 #[cfg(debug_assertions)]
 mod armed {
@@ -35,6 +39,17 @@ mod armed {
         let Ok(text) = std::env::var(VARIABLE) else { return };
         if let Ok(mut armed) = ARMED.lock() {
             *armed = Some(text.parse().map_or(Armed::Name(text), Armed::Count));
+        }
+    }
+
+    /// Arms a background process, where the variable has the name of a place: a count is that of the process that
+    /// was called first.
+    pub fn arm_by_name() {
+        arm();
+        if let Ok(mut armed) = ARMED.lock()
+            && matches!(*armed, Some(Armed::Count(_)))
+        {
+            *armed = None;
         }
     }
 

@@ -19,7 +19,7 @@ use sandbox_model::SecretValues;
 use sandbox_network::BridgeConfig;
 use sandbox_runtime_qemu::MachineFiles;
 use sandbox_share::ShareConfig;
-use sandbox_state::SandboxFiles;
+use sandbox_state::{SandboxFiles, crash};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,6 +53,7 @@ pub fn run(words: &[OsString]) -> Option<Exit> {
 fn machine(arguments: &[OsString]) -> Ended {
     let [dir] = arguments else { return Err(CommandError::new("machine takes its folder")) };
     log::machine();
+    crash::arm_by_name();
     sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
 }
 
@@ -62,6 +63,7 @@ fn settle_memory(arguments: &[OsString]) -> Ended {
         return Err(CommandError::new("settle-memory takes the sandbox's folder and the sleep's id"));
     };
     log::machine();
+    crash::arm_by_name();
     // Whoever shuts the computer down or logs out gives it the seconds that it needs.
     let told_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {

@@ -7,6 +7,7 @@ mod tmux;
 
 mod approval;
 mod bad_input;
+mod boots;
 mod completion;
 mod config;
 mod config_agent;
@@ -35,6 +36,8 @@ mod secrets;
 mod serve;
 mod server;
 mod sessions;
+mod sleep_steps;
+mod stand_in_qemu;
 mod steps;
 mod storage;
 mod terminal;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use sandbox_guest_client::Link;
-use sandbox_state::Stamp;
+use sandbox_state::{Stamp, crash};
 use sandbox_wire::{GuestReply, GuestRequest, TOKEN};
 
 use super::config::{Accel, MachineConfig};
@@ -56,11 +56,13 @@ pub async fn fall_asleep(
         .await
         .unwrap_or_else(|_| Err("the guest did not settle its disks in time".into()))
         .map_err(Awake::Running)?;
+    crash::point("the guest has settled");
     let settled = |problem: &dyn std::fmt::Display| Awake::Settled(problem.to_string());
     // A guest that stands still before it has left the link would take the wake call for a part of it.
     tokio::time::timeout(LEAVES_WITHIN, link.ended())
         .await
         .map_err(|_| settled(&"the guest did not leave its link in time"))?;
+    crash::point("the guest has left its link");
     // A state of another time must not be taken for this one.
     let held = memory::lock(files).map_err(|error| settled(&error))?;
     memory::forget_record(files).map_err(|error| settled(&error))?;
@@ -68,8 +70,10 @@ pub async fn fall_asleep(
         .await
         .map_err(|_| settled(&"QEMU did not save the state in time"))?
         .map_err(|error| settled(&error))?;
+    crash::point("the state is saved");
     // The state is complete, and the disks' last writes are the host kernel's: nothing waits in QEMU.
     parts.kill().await;
+    crash::point("the parts are gone");
     let record = || -> Result<SavedMemory, sandbox_runtime::RuntimeError> {
         let id = format!("{:032x}", rand::random::<u128>());
         // It waits for the lock, and finds the record.
@@ -90,7 +94,9 @@ pub async fn fall_asleep(
         })
     };
     let record = record().map_err(|error| settled(&error))?;
+    crash::point("the memory has a holder");
     record.write_unsynced(files).map_err(|error| settled(&error))?;
+    crash::point("the machine is asleep");
     drop(held);
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
 use sandbox_guest_client::Link;
+use sandbox_state::crash;
 use sandbox_wire::{GuestReply, GuestRequest, WakeCall};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,7 +21,7 @@ use super::start::watch_console;
 use crate::files::MachineFiles;
 use crate::memory::{self, Kept, SavedMemory};
 
-/// From the first part to an answer. Then the guest boots, which takes as long again.
+/// From the first part to an answer, and never longer than a boot may take, which comes next.
 const WAKES_WITHIN: Duration = Duration::from_secs(20);
 
 /// What became of saved memory.
@@ -67,6 +68,7 @@ pub async fn wake(
             if let Err(error) = memory::forget_locked(files) {
                 tracing::warn!("cannot remove used memory: {error}");
             }
+            crash::point("the used memory is gone");
             tokio::task::spawn_blocking(move || drop(used));
             Ok(Waking::Awake(Box::new(awake)))
         }
@@ -100,16 +102,18 @@ async fn go_on(
     let mut parts = Parts::start(files, config, saved.accel, ram, true)
         .await
         .map_err(|error| Failure::Part(error.to_string()))?;
+    crash::point("the parts wait for the memory");
     // A slow disk takes its time, and ends: what is on it is not given up for that.
     if let Err(error) = filled.await.map_err(std::io::Error::other).flatten() {
         parts.end().await;
         return Err(Failure::Memory(format!("its memory cannot be read: {error}")));
     }
-    let woken = tokio::time::timeout(WAKES_WITHIN, revive(files, &mut parts, saved, fragile)).await;
+    let within = WAKES_WITHIN.min(Duration::from_secs(config.boot_deadline_secs));
+    let woken = tokio::time::timeout(within, revive(files, &mut parts, saved, fragile)).await;
     let failure = match woken {
         Ok(Ok(link)) => return Ok((parts, link, saved.accel)),
         Ok(Err(failure)) => failure,
-        Err(_) => Failure::Memory(format!("the guest did not wake within {} s", WAKES_WITHIN.as_secs())),
+        Err(_) => Failure::Memory(format!("the guest did not wake within {} s", within.as_secs())),
     };
     parts.end().await;
     Err(failure)
@@ -147,13 +151,18 @@ async fn revive(
             network.settings().await.map_err(|error| Failure::Part(format!("network: {error}")))?;
         }
         parts.monitor.load(MachineFiles::STATE_NAME).await.map_err(|error| memory(&error))?;
+        crash::point("the state is loaded");
         saved.use_up(files).map_err(|error| memory(&error))?;
         fragile.send_replace(true);
+        crash::point("the memory is used up");
         let link_failed = |error: std::io::Error| Failure::Memory(format!("the guest link: {error}"));
         call(&socket, saved).map_err(link_failed)?;
+        crash::point("the guest is called");
         parts.monitor.go_on().await.map_err(|error| memory(&error))?;
+        crash::point("the guest goes on");
         let link = link::open(socket).map_err(link_failed)?;
         set_clock(&link).await.map_err(Failure::Memory)?;
+        crash::point("the guest is awake");
         Ok(link)
     };
     tokio::select! {

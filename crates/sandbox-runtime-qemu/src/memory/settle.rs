@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fs_err as fs;
 use sandbox_runtime::RuntimeError;
-use sandbox_state::Lock;
+use sandbox_state::{Lock, crash};
 
 use super::ram::{copy, taken};
 use super::{Kept, SavedMemory, lock_of_existing};
@@ -121,14 +121,19 @@ fn write(
         return Ok(());
     }
     aside.sync_all()?;
+    crash::point("the memory is copied");
     let home = SandboxRecord::read(files)?.map(|record| record.spec.home.path);
     for path in [files.memory_state(), files.root_disk()].into_iter().chain(home) {
         fs::File::open(path)?.sync_all()?;
     }
+    crash::point("the disks are synced");
     let Some((_held, mut record)) = still(files, id)? else { return Ok(()) };
     fs::rename(files.memory_aside(), files.memory())?;
+    crash::point("the memory has its name");
     record.memory = Kept::OnDisk { mark: FileMark::of(&files.memory())? };
-    record.write_synced(files)
+    record.write_synced(files)?;
+    crash::point("the memory is on the disk");
+    Ok(())
 }
 
 /// The lock and the record, if it still is the one of this sleep.
