@@ -6,10 +6,13 @@
 
 #![allow(clippy::print_stderr, reason = "the second process reports to the first")]
 
+mod at_once;
 mod beside;
 mod contract;
 mod homes;
+mod house;
 mod image;
+mod interrupted;
 mod killed;
 mod moved;
 mod person;
@@ -22,6 +25,8 @@ mod proxy;
 mod resolver;
 mod secrets;
 mod sleep;
+mod sleep_refused;
+mod sleep_steps;
 mod sleeper;
 mod spec;
 #[path = "../../../sandbox-network/tests/bridge/world.rs"]
@@ -31,8 +36,28 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// Cases of more than the contract that root's test run has the ordinary user do, too.
+const BY_BOTH: [&str; 3] = [
+    "a_launcher_killed_at_any_step_loses_nothing",
+    "sleep_with_each_file_damaged",
+    "sleep_steps_killed_as_it_wakes",
+];
+
 /// Set for the second process: the case it shall run.
 const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
+
+/// Cases that need nothing but who runs them.
+fn plain() -> Vec<house::Case> {
+    let all: [&[house::Case]; 6] = [
+        &at_once::CASES,
+        &interrupted::CASES,
+        &killed::CASES,
+        &sleep::CASES,
+        &sleep_refused::CASES,
+        &sleep_steps::CASES,
+    ];
+    all.concat()
+}
 
 fn main() -> ExitCode {
     if let Some(case) = std::env::var_os(CASE) {
@@ -40,7 +65,10 @@ fn main() -> ExitCode {
         let outcome = match &*case {
             secrets::CASE => secrets::inside(),
             proxy::CASE => proxy::inside(),
-            case => contract::run(case),
+            case => match plain().into_iter().find(|(name, _)| *name == case) {
+                Some((_, run)) => run(),
+                None => contract::run(case),
+            },
         };
         return match outcome {
             Ok(()) => ExitCode::SUCCESS,
@@ -65,14 +93,16 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("homes::{name}"), move || run().map_err(Failed::from)));
     }
     trials.push(Trial::test(beside::CASE, || beside::run().map_err(Failed::from)));
-    for (name, case) in killed::CASES {
-        trials.push(Trial::test(name, move || case().map_err(Failed::from)));
-    }
     trials.push(Trial::test(moved::CASE, || moved::run().map_err(Failed::from)));
     trials.push(Trial::test(proxy::CASE, || proxy::run().map_err(Failed::from)));
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
-    for (name, case) in sleep::CASES {
+    for (name, case) in plain() {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));
+        if as_root && BY_BOTH.contains(&name) {
+            trials.push(Trial::test(format!("user::{name}"), move || {
+                person::run_as_ordinary(&[(CASE, name)]).map_err(Failed::from)
+            }));
+        }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
