@@ -6,8 +6,9 @@ use sandbox_lifecycle::{Context, Identity};
 use sandbox_runtime::Runtime;
 use sandbox_state::{Environment, Layout};
 
-use crate::commands::args::GlobalArgs;
+use crate::commands::args::{GlobalArgs, LogLevel};
 use crate::error::CommandError;
+use crate::internal::log;
 use crate::report::{Console, Output};
 use crate::{settings, wiring};
 
@@ -24,11 +25,15 @@ impl App {
     /// read no settings; those that do hear them as one layer of them.
     pub fn new(typed: &GlobalArgs) -> (Self, Option<CommandError>) {
         let (heard, wrong) = from_variables(&settings::variables(), &["quiet", "log-level"]);
+        let level = typed.log_level.unwrap_or_else(|| heard.log_level.value.into());
         let app = Self {
             out: Output::new(typed.quiet || heard.quiet.value),
-            console: Console::new(typed.log_level.unwrap_or_else(|| heard.log_level.value.into())),
+            console: Console::new(level),
             typed: typed.clone(),
         };
+        if level == LogLevel::Verbose {
+            log::calls();
+        }
         (app, wrong.into_iter().next().map(CommandError::from))
     }
 

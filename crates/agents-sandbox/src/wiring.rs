@@ -7,6 +7,8 @@ pub mod drivers;
 #[cfg(debug_assertions)]
 mod fake;
 mod routed;
+#[cfg(debug_assertions)]
+mod stand_in;
 
 use std::path::Path;
 use std::sync::Arc;

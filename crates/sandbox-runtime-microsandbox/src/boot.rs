@@ -4,12 +4,13 @@ use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode, read_record, write_record};
 
-use crate::call::{ASK, Msb, WORK, failed as failed_call, problem};
+use crate::call::{Msb, failed as failed_call, problem};
 use crate::command::{self, Ceiling};
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
 use crate::machine;
 use crate::options::MsbOptions;
+use crate::power;
 use crate::record::Life;
 
 /// How much of a log goes into an error.
@@ -72,7 +73,7 @@ pub fn boot(
         write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
         create.clone()
     };
-    let outcome = match msb.try_boot(&line, WORK) {
+    let outcome = match msb.try_boot(&line, msb.patience.work) {
         Ok(said) if said.code == Some(0) => Ok(()),
         Ok(said) => Err(match problem(&said.stderr) {
             // It says nothing, so at least how it ended.
@@ -89,7 +90,7 @@ pub fn boot(
         }
         Err(problem) => {
             // Half a machine must not be taken for one that runs.
-            let _ = msb.try_run(&command::power_off(&spec.name), ASK);
+            let _ = power::off(files, msb, &spec.name);
             Life::Failed { problem: problem.clone() }.write(paths)?;
             Err(failed(&spec.name, problem, paths))
         }

@@ -9,16 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox_model::{SecretSpec, SecretValues};
 use sandbox_runtime::RuntimeError;
 
 use crate::files::Files;
 use crate::install::VERSION;
-
-/// A question about what is on disk.
-pub const ASK: Duration = Duration::from_mins(1);
-/// A boot or a change of a running machine.
-pub const WORK: Duration = Duration::from_mins(3);
+use crate::patience::Patience;
 
 /// Begins what `msb` says when its question to itself what it can was not answered within its two seconds, as
 /// on a very busy machine: it then takes itself for an older version.
@@ -42,11 +39,13 @@ pub struct Msb {
     config: PathBuf,
     /// Variables of each call.
     secrets: SecretValues,
+    pub patience: Patience,
 }
 
 impl Msb {
-    pub fn new(program: PathBuf, files: &Files) -> Self {
-        Self { program, home: files.home.dir.clone(), config: files.config(), secrets: SecretValues::new() }
+    pub fn new(program: PathBuf, files: &Files, patience: Patience) -> Self {
+        let (home, config) = (files.home.dir.clone(), files.config());
+        Self { program, home, config, secrets: SecretValues::new(), patience }
     }
 
     /// The same, for calls that boot a sandbox with these secrets. The values are variables of the call: `msb`
@@ -134,6 +133,7 @@ impl Msb {
 
 /// A call under way. Both outputs are read from the start, so that neither fills up.
 struct Call {
+    begun: Instant,
     child: Child,
     stdout: Gathered,
     stderr: Gathered,
@@ -142,12 +142,11 @@ struct Call {
 impl Call {
     fn new(mut child: Child) -> Self {
         let (stdout, stderr) = (gather(child.stdout.take()), gather(child.stderr.take()));
-        Self { child, stdout, stderr }
+        Self { begun: Instant::now(), child, stdout, stderr }
     }
 
-    fn kill(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
+    fn kill(&self) {
+        kill_group(Pid::from_child(&self.child));
     }
 
     fn feed(&mut self, input: &mut dyn Read, patience: Duration) -> std::io::Result<()> {
@@ -170,28 +169,45 @@ impl Call {
 
     /// Waits for the end; after the deadline the call is killed.
     fn wait(self, deadline: Duration, arguments: &[String]) -> Result<Said, RuntimeError> {
-        let Self { mut child, stdout, stderr } = self;
+        let Self { begun, mut child, stdout, stderr } = self;
         let (sender, receiver) = channel();
-        let pid = rustix::process::Pid::from_child(&child);
+        let pid = Pid::from_child(&child);
         let waiter = std::thread::spawn(move || sender.send(child.wait()));
         let ended = match receiver.recv_timeout(deadline) {
             Ok(ended) => ended?,
             Err(RecvTimeoutError::Disconnected) => return Err(RuntimeError::other("nobody waits for msb")),
             Err(RecvTimeoutError::Timeout) => {
                 // Not yet waited for, so the number is still this child's.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                kill_group(pid);
                 let _ = waiter.join();
-                let what = arguments.first().map_or("", String::as_str);
-                let seconds = deadline.as_secs();
-                return Err(RuntimeError::other(format!(
-                    "`msb {what}` did not answer within {seconds} seconds and was ended"
-                )));
+                return Err(no_answer(arguments, deadline));
             }
         };
         // What it started may have inherited an output; the rest of that is nobody's.
         let rest = Duration::from_secs(2);
+        timing(arguments, begun);
         Ok(said(ended, stdout.finish(rest), &stderr.finish(rest)))
     }
+}
+
+/// A call leads a group of its own. What it started and has not let go of ends with it: nobody else would.
+pub fn kill_group(leader: Pid) {
+    // It may have ended by itself.
+    let _ = kill_process_group(leader, Signal::KILL);
+}
+
+fn verb(arguments: &[String]) -> &str {
+    arguments.first().map_or("", String::as_str)
+}
+
+/// For whoever wants to know where the time goes.
+pub fn timing(arguments: &[String], begun: Instant) {
+    tracing::debug!("msb {}: {:.3} s", verb(arguments), begun.elapsed().as_secs_f64());
+}
+
+/// The error of a call that was ended at its deadline.
+pub fn no_answer(arguments: &[String], deadline: Duration) -> RuntimeError {
+    RuntimeError::NoAnswer { call: format!("msb {}", verb(arguments)), seconds: deadline.as_secs() }
 }
 
 fn write_within(stdin: &mut ChildStdin, mut bytes: &[u8], patience: Duration) -> std::io::Result<()> {
@@ -249,7 +265,7 @@ impl Gathered {
 
 /// What `msb` said, as an error: its first line without the word `error`, and its hints.
 pub fn failed(arguments: &[String], said: &Said) -> RuntimeError {
-    let what = arguments.first().map_or("", String::as_str);
+    let what = verb(arguments);
     let end = said.code.map_or("a signal".to_string(), |code| format!("code {code}"));
     match problem(&said.stderr) {
         problem if problem.contains("database schema is newer") => {
@@ -274,8 +290,11 @@ mod tests {
 
     use super::*;
 
+    const ASK: Duration = Duration::from_mins(1);
+
     fn shell() -> Msb {
-        Msb::new("/bin/sh".into(), &Files { home: MsbFiles { dir: "/nonexistent/home".into() } })
+        let files = Files { home: MsbFiles { dir: "/nonexistent/home".into() } };
+        Msb::new("/bin/sh".into(), &files, Patience::default())
     }
 
     fn script(text: &str) -> Vec<String> {
@@ -295,6 +314,24 @@ mod tests {
         let error = shell().try_run(&script("sleep 60"), Duration::from_millis(200)).unwrap_err().to_string();
         assert!(error.contains("did not answer"), "{error}");
         assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn what_a_call_that_hangs_has_started_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        // Held by whoever lives: neither listens to a polite signal, and both keep the output open.
+        let lock = dir.path().join("lock");
+        let text = "trap '' TERM HUP INT; (exec 9>$0; flock 9; echo held >&9; sleep 60) & wait";
+        let words = [script(text), vec![lock.display().to_string()]].concat();
+        let error = shell().try_run(&words, Duration::from_secs(3)).unwrap_err();
+        assert!(matches!(error, RuntimeError::NoAnswer { seconds: 3, .. }), "{error:?}");
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), "held\n");
+        let file = std::fs::File::open(&lock).unwrap();
+        let begin = Instant::now();
+        while file.try_lock().is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it lives");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 mod reach;
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use sandbox_runtime::{
 };
 use sandbox_state::{Layout, Lock, LockMode, Stamp, make_private_dir, write_record};
 
-use crate::call::{ASK, Msb, WORK};
+use crate::call::Msb;
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
 use crate::images::Images;
@@ -25,7 +25,7 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, environment, guest_program, install, machine, sessions, told};
+use crate::{boot, command, environment, guest_program, hold, install, machine, power, sessions, told};
 use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
@@ -68,7 +68,7 @@ impl MsbRuntime {
             return Ok(msb.clone());
         }
         make_private_dir(&self.files.home.dir).map_err(from_state)?;
-        let msb = Msb::new((self.options.msb)()?, &self.files);
+        let msb = Msb::new((self.options.msb)()?, &self.files, self.options.patience);
         Ok(self.msb.get_or_init(|| msb).clone())
     }
 
@@ -129,18 +129,7 @@ impl MsbRuntime {
 
     /// Ends a sandbox whose change lock is held.
     fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
-        let (msb, paths) = (self.msb()?, self.paths(name));
-        machine::forget(&paths)?;
-        let said = msb.try_run(&command::stop(name, grace), grace + WORK)?;
-        let outcome = if said.code == Some(0) {
-            StopOutcome::Graceful
-        } else if self.status(&paths, name)?.is_at_rest() {
-            // It ended by itself while it was asked to.
-            StopOutcome::Graceful
-        } else {
-            msb.run(&command::power_off(name), ASK)?;
-            StopOutcome::Forced
-        };
+        let outcome = power::stop(&self.files, &self.msb()?, name, grace)?;
         self.forget_link(name);
         Ok(outcome)
     }
@@ -245,7 +234,8 @@ impl Runtime for MsbRuntime {
         let (paths, record) = self.existing(name)?;
         let roster = Roster::ask(&self.msb()?)?;
         match roster.status(&paths, name.as_str())?.0 {
-            Status::Running => Ok(()),
+            // Whoever started it may not have noted it.
+            Status::Running => machine::note(&self.files.home.dir, &paths, name),
             status if status.is_at_rest() => {
                 self.forget_link(name);
                 guest_program::provide(&self.files, self.options.guest_program)?;
@@ -291,13 +281,8 @@ impl Runtime for MsbRuntime {
         if self.status(&paths, name)?.is_at_rest() {
             return Ok(());
         }
-        machine::forget(&paths)?;
-        let said = self.msb()?.try_run(&command::power_off(name), ASK)?;
         self.forget_link(name);
-        if said.code == Some(0) || self.status(&paths, name)?.is_at_rest() {
-            return Ok(());
-        }
-        Err(crate::call::failed(&command::power_off(name), &said))
+        power::off(&self.files, &self.msb()?, name)
     }
 
     fn remove(&self, name: &SandboxName) -> Result<()> {
@@ -313,7 +298,7 @@ impl Runtime for MsbRuntime {
             return Err(Self::wrong(name, status, "remove it"));
         }
         if roster.knows(name.as_str()) {
-            msb.run(&command::remove(name.as_str()), ASK)?;
+            msb.run(&command::remove(name.as_str()), msb.patience.ask)?;
         }
         // Out of the way in one step, so that a crash leaves no half sandbox under its name.
         let aside = self.files.sandboxes().join(format!(".gone-{name}"));
@@ -352,7 +337,8 @@ impl Runtime for MsbRuntime {
         if status != Status::Running {
             return Err(Self::wrong(name, status, "change its resources"));
         }
-        self.msb()?.run(&command::modify(name, resources), WORK)?;
+        let msb = self.msb()?;
+        msb.run(&command::modify(name, resources), msb.patience.work)?;
         let spec = SandboxSpec { resources, ..record.spec };
         // What msb now has is not what a create of the new spec would give it (the ceilings differ), and
         // the next start makes it so.
@@ -370,15 +356,17 @@ impl Runtime for MsbRuntime {
     fn list(&self) -> Result<SandboxList> {
         let records = roster::records(&self.files)?;
         let mut list = SandboxList { sandboxes: Vec::new(), broken: records.broken };
-        if records.sandboxes.is_empty() {
-            return Ok(list);
-        }
-        let roster = self.msb().and_then(|msb| Roster::ask(&msb));
+        let mut asked = None;
         for record in records.sandboxes {
             let paths = self.paths(&record.spec.name);
-            list.sandboxes.push(match &roster {
+            if let Some(seen) = Roster::seen(&self.files, &record.spec.name) {
+                list.sandboxes.push(seen.info(&paths, record)?);
+                continue;
+            }
+            let answer = asked.get_or_insert_with(|| self.msb().and_then(|msb| Roster::ask(&msb)));
+            list.sandboxes.push(match answer {
                 Ok(roster) => roster.info(&paths, record)?,
-                // What is known without the runtime is shown, and nobody takes it for at rest.
+                // Nobody takes it for at rest.
                 Err(error) => roster::without_answer(&paths, record, error)?,
             });
         }
@@ -392,10 +380,11 @@ impl Runtime for MsbRuntime {
         }
         let content = self.images().content(&record.spec.image_digest)?;
         let env = environment::of_sandbox(&content.env, &record.spec);
-        self.on_stream(name, "run a command", |stream| {
-            if spec.keep.is_some() && spec.tty.is_some() {
-                sessions::claim(&self.paths(name), self.boot_id(name)?)?;
-            }
+        let claim = || match (&spec.keep, spec.tty) {
+            (Some(_), Some(_)) => sessions::claim(&self.paths(name), self.boot_id(name)?),
+            _ => Ok(()),
+        };
+        self.on_stream(name, "run a command", claim, |stream| {
             sandbox_guest_client::exec(name, stream, spec, &env)
         })
     }
@@ -418,19 +407,26 @@ impl Runtime for MsbRuntime {
 
     fn dial(&self, name: &SandboxName, port: u16) -> Result<Box<dyn Connection>> {
         self.existing(name)?;
-        self.on_stream(name, "connect", |stream| sandbox_guest_client::dial(name, stream, port))
+        self.on_stream(name, "connect", || Ok(()), |stream| sandbox_guest_client::dial(name, stream, port))
     }
 
     fn accept_ssh_agent(&self, name: &SandboxName) -> Result<Box<dyn Connection>> {
         self.existing(name)?;
-        self.on_stream(name, "serve its ssh-agent", |stream| {
+        // It waits until a program of the guest comes, however long that takes.
+        self.with_stream(name, "serve its ssh-agent", |_, stream| {
             sandbox_guest_client::accept_ssh_agent(name, stream)
         })
     }
 
     fn hold(&self, name: &SandboxName) -> Result<Box<dyn Send>> {
-        self.existing(name)?;
-        Ok(Box::new(self.link(name, "hold it")?.hold()))
+        let (paths, record) = self.existing(name)?;
+        // A start that is under way ends with this lock.
+        let _lock = Self::change_lock(&paths, LockMode::Shared)?;
+        let status = self.status(&paths, name)?;
+        if status != Status::Running {
+            return Err(Self::wrong(name, status, "hold it"));
+        }
+        Ok(Box::new(hold::hold(&self.files, self.msb()?, name, record.spec.idle_timeout)?))
     }
 
     fn boot_id(&self, name: &SandboxName) -> Result<Option<String>> {
@@ -441,7 +437,7 @@ impl Runtime for MsbRuntime {
         match fs::read_to_string(paths.boot_id()) {
             Ok(id) => Ok(Some(id.trim().to_string())),
             // It ended a moment ago.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -11,11 +11,12 @@ use sandbox_runtime::RuntimeError;
 use sandbox_state::{Layout, MsbFiles, make_private_dir};
 use sha2::Digest as _;
 
-use crate::call::{ASK, Msb, WORK, problem};
+use crate::call::{Msb, problem};
 use crate::command;
 use crate::error::from_state;
 use crate::files::Files;
 use crate::install::Installed;
+use crate::patience::Patience;
 
 /// How much of the machine's log goes into the answer.
 const LOG_TAIL: usize = 600;
@@ -30,9 +31,9 @@ pub fn first_boot(
     deadline: Duration,
 ) -> Result<Result<(), String>, RuntimeError> {
     let home = Home::new(layout, installed)?;
-    let msb = Msb::new(installed.msb.clone(), &home.files);
+    let msb = Msb::new(installed.msb.clone(), &home.files, Patience::default());
     let (digest, archive) = smallest_image()?;
-    let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), WORK)?;
+    let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), msb.patience.work)?;
     if said.code != Some(0) {
         let problem = problem(&said.stderr);
         return Err(RuntimeError::other(format!("its smallest image could not be loaded: {problem}")));
@@ -47,7 +48,7 @@ pub fn first_boot(
         Err(error) => return Err(error),
     };
     // It may be up, half up, or gone.
-    msb.try_run(&command::end_trial(), ASK)?;
+    msb.try_run(&command::end_trial(), msb.patience.ask)?;
     Ok(outcome)
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_image_store::{Content, Counted, ImageIndex, Places};
@@ -11,13 +10,10 @@ use sandbox_runtime::{BrokenImage, ImageInfo, Progress, RuntimeError};
 use sandbox_state::{Stamp, write_record};
 
 use crate::answers::{Image, ImageRow, parse};
-use crate::call::{ASK, Msb, problem};
+use crate::call::{Msb, problem};
 use crate::command;
 use crate::error::from_state;
 use crate::files::Files;
-
-/// After the last byte `msb` merges the layers, which takes as long as their disk does.
-const MERGE: Duration = Duration::from_mins(15);
 
 fn content(image: Image, created: i64) -> Content {
     let mut layers = image.layers;
@@ -94,7 +90,7 @@ impl<'a> Images<'a> {
     }
 
     fn hand_over(&self, msb: &Msb, digest: &Digest, archive: &mut dyn Read) -> Result<(), RuntimeError> {
-        let said = msb.feed(&command::load(digest), archive, MERGE)?;
+        let said = msb.feed(&command::load(digest), archive, msb.patience.load)?;
         if said.code != Some(0) {
             return Err(match problem(&said.stderr) {
                 // A full disk is not the archive's fault.
@@ -103,7 +99,8 @@ impl<'a> Images<'a> {
                 text => RuntimeError::BadArchive(text),
             });
         }
-        let image: Image = parse("image inspect", &msb.run(&command::inspect_image(digest), ASK)?)?;
+        let answer = msb.run(&command::inspect_image(digest), msb.patience.ask)?;
+        let image: Image = parse("image inspect", &answer)?;
         write_record(&self.index.places.content(digest), &content(image, Stamp::now()))
             .map_err(from_state)?;
         forget_foreign_names(msb)
@@ -147,16 +144,17 @@ impl<'a> Images<'a> {
         }
         // The record goes first: a content that is half gone must not count as loaded.
         fs::remove_file(&record)?;
-        msb()?.run(&command::remove_image(&command::content_reference(digest)), ASK).map(drop)
+        let msb = msb()?;
+        msb.run(&command::remove_image(&command::content_reference(digest)), msb.patience.ask).map(drop)
     }
 }
 
 /// An archive's own names were loaded too. They would keep a content that nobody needs.
 fn forget_foreign_names(msb: &Msb) -> Result<(), RuntimeError> {
-    let rows: Vec<ImageRow> = parse("image list", &msb.run(&command::list_images(), ASK)?)?;
+    let rows: Vec<ImageRow> = parse("image list", &msb.run(&command::list_images(), msb.patience.ask)?)?;
     let ours = |reference: &str| reference.contains(command::CONTENT_REPOSITORY);
     for row in rows.iter().filter(|row| !ours(&row.reference)) {
-        msb.run(&command::remove_image(&row.reference), ASK)?;
+        msb.run(&command::remove_image(&row.reference), msb.patience.ask)?;
     }
     Ok(())
 }

@@ -21,11 +21,14 @@ mod error;
 mod files;
 mod first_boot;
 mod guest_program;
+mod hold;
 mod images;
 mod install;
 mod link;
 mod machine;
 mod options;
+mod patience;
+mod power;
 mod record;
 mod roster;
 mod sessions;
@@ -39,3 +42,4 @@ pub use install::{
     get as download, installation, uninstall,
 };
 pub use options::MsbOptions;
+pub use patience::Patience;

@@ -1,19 +1,21 @@
 //! A link to the guest program of one boot: `msb exec` carries it, and every command and connection of this
 //! process travels in a stream of its own. With the link end those that nobody else attends.
 
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use sandbox_guest_client::{Link, Window, open_socket};
 use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::call::{ASK, Msb};
+use crate::call::{Msb, kill_group, no_answer, timing};
 use crate::command;
 
 /// How long `msb exec` may take to leave once the link is closed.
@@ -25,37 +27,17 @@ pub struct GuestLink {
     link: Link,
     handle: Handle,
     ended: watch::Receiver<bool>,
-    users: Arc<AtomicUsize>,
     said: Arc<Mutex<String>>,
-}
-
-/// Keeps the runtime's own idle stop away for as long as it lives.
-#[derive(Debug)]
-pub struct Hold {
-    users: Arc<AtomicUsize>,
-}
-
-impl Hold {
-    fn new(users: &Arc<AtomicUsize>) -> Self {
-        users.fetch_add(1, Ordering::Relaxed);
-        Self { users: Arc::clone(users) }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.users.fetch_sub(1, Ordering::Relaxed);
-    }
+    leader: Option<Pid>,
 }
 
 impl GuestLink {
-    /// Reaches the guest program in a running sandbox, and starts it where it is not there yet. `idle` is the runtime's own idle timeout.
+    /// Reaches the guest program in a running sandbox, and starts it where it is not there yet.
     pub fn open(
         handle: &Handle,
         msb: &Msb,
         name: &SandboxName,
         program_id: &str,
-        idle: Duration,
     ) -> Result<Self, RuntimeError> {
         let mut command = tokio::process::Command::from(msb.command(&command::link(name, program_id)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -72,9 +54,9 @@ impl GuestLink {
         let (link, driven) = Link::new(tokio::io::join(stdout, stdin), Window::Fixed);
         let (tell_end, ended) = watch::channel(false);
         let said = Arc::new(Mutex::new(String::new()));
-        let users = Arc::new(AtomicUsize::new(0));
         handle.spawn(listen(stderr, Arc::clone(&said)));
         let (last_words, whose) = (Arc::clone(&said), name.clone());
+        let leader = leader(&child);
         handle.spawn(async move {
             let mut driven = Box::pin(driven);
             tokio::select! {
@@ -87,12 +69,49 @@ impl GuestLink {
             let left = tokio::time::timeout(LEAVES_WITHIN, child.wait()).await;
             let said = last_words.lock().unwrap_or_else(PoisonError::into_inner).trim().to_string();
             tracing::info!("the link into {whose} ended ({left:?}): {said}");
-            if left.is_err() {
-                let _ = child.kill().await;
+            if let (Err(_), Some(leader)) = (left, leader) {
+                kill_group(leader);
+                let _ = child.wait().await;
             }
         });
-        handle.spawn(keep_awake(msb.clone(), name.clone(), idle, Arc::clone(&users), ended.clone()));
-        Ok(Self { link, handle: handle.clone(), ended, users, said })
+        Ok(Self { link, handle: handle.clone(), ended, said, leader })
+    }
+
+    /// Begins something on a stream. The guest's first answer has a deadline, as any call of `msb` has; what comes
+    /// after it has none. Where there is no answer, the whole link hangs, and is ended. Shorter deadlines of what is
+    /// begun are its own matter, and say nothing of the link.
+    pub fn begin<T>(
+        &self,
+        stream: UnixStream,
+        deadline: Duration,
+        start: impl FnOnce(UnixStream) -> Result<T, RuntimeError>,
+    ) -> Result<T, RuntimeError> {
+        let (socket, begun) = (stream.try_clone()?, Instant::now());
+        // Whoever is first has the last word.
+        let over = Arc::new(AtomicBool::new(false));
+        let (link, late) = (self.clone(), Arc::clone(&over));
+        let watch = self.handle.spawn(async move {
+            tokio::time::sleep(deadline).await;
+            if !late.swap(true, Ordering::AcqRel) {
+                link.kill();
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        });
+        let outcome = start(stream);
+        timing(&["exec".into()], begun);
+        if over.swap(true, Ordering::AcqRel) {
+            return Err(no_answer(&["exec".into()], deadline));
+        }
+        watch.abort();
+        outcome
+    }
+
+    /// Ends `msb exec` with all that it started.
+    fn kill(&self) {
+        // One that has ended may have been waited for, and its number be another's.
+        if let (Some(leader), true) = (self.leader, self.is_alive()) {
+            kill_group(leader);
+        }
     }
 
     pub fn is_alive(&self) -> bool {
@@ -104,14 +123,14 @@ impl GuestLink {
         Ok(self.handle.block_on(open_socket(&self.link))?)
     }
 
-    pub fn hold(&self) -> Hold {
-        Hold::new(&self.users)
-    }
-
     /// What `msb` and the guest program complained about.
     pub fn complaint(&self) -> String {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).trim().to_string()
     }
+}
+
+fn leader(child: &tokio::process::Child) -> Option<Pid> {
+    Pid::from_raw(child.id()?.try_into().ok()?)
 }
 
 /// Keeps the last of what is said on the error output.
@@ -124,29 +143,6 @@ async fn listen(mut from: impl tokio::io::AsyncRead + Unpin, said: Arc<Mutex<Str
         if said.len() > KEPT {
             let cut = said.ceil_char_boundary(said.len() - KEPT);
             said.drain(..cut);
-        }
-    }
-}
-
-/// Tells `msb` often enough that somebody is there, while somebody is.
-async fn keep_awake(
-    msb: Msb,
-    name: SandboxName,
-    idle: Duration,
-    users: Arc<AtomicUsize>,
-    mut ended: watch::Receiver<bool>,
-) {
-    let every = (idle / 3).clamp(Duration::from_secs(1), Duration::from_mins(10));
-    loop {
-        tokio::select! {
-            _ = ended.wait_for(|ended| *ended) => return,
-            () = tokio::time::sleep(every) => {}
-        }
-        if users.load(Ordering::Relaxed) > 0 {
-            let (msb, line) = (msb.clone(), command::touch(&name));
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || msb.run(&line, ASK)).await {
-                tracing::debug!("{error}");
-            }
         }
     }
 }

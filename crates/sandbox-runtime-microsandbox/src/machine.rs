@@ -1,26 +1,37 @@
 //! The process of a machine: a quick word on whether a sandbox runs, where asking `msb` would take as long as
-//! the command that somebody waits for.
+//! the command that somebody waits for; and a way to end it where `msb` does not answer.
 //!
-//! A boot notes its process, and whatever of ours ends a machine forgets the note first. So a noted process
-//! that lives is a sandbox that runs, and about everything else `msb` is asked.
+//! A boot notes its process, and whatever of ours ends a machine forgets the note first, and notes the rest once
+//! that is there. So a noted process that lives is a sandbox that runs, a noted rest without any such process is
+//! one at rest, and about everything else `msb` is asked.
 
 use std::path::Path;
+use std::time::Duration;
 
 use fs_err as fs;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
 
 use crate::files::SandboxPaths;
 
+/// In the place of a number.
+const REST: &str = "at rest";
+/// A process that was killed goes when its last system call ends.
+const GOES_WITHIN: Duration = Duration::from_secs(5);
+
 /// Notes the machine that a boot left, if it can be seen. `home` has the program that it runs.
 pub fn note(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> Result<(), RuntimeError> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
-    let mut machines = pids.filter(|pid| is_machine(*pid, home, name));
-    match machines.next() {
+    match machines(home, name).next() {
         Some(pid) => Ok(fs::write(paths.machine(), pid.to_string())?),
         None => forget(paths),
     }
+}
+
+/// Notes that the machine was ended.
+pub fn note_rest(paths: &SandboxPaths) -> Result<(), RuntimeError> {
+    Ok(fs::write(paths.machine(), REST)?)
 }
 
 pub fn forget(paths: &SandboxPaths) -> Result<(), RuntimeError> {
@@ -30,10 +41,49 @@ pub fn forget(paths: &SandboxPaths) -> Result<(), RuntimeError> {
     }
 }
 
-/// Whether the noted machine lives.
-pub fn is_up(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> bool {
-    let noted = std::fs::read_to_string(paths.machine());
-    noted.is_ok_and(|pid| pid.trim().parse().is_ok_and(|pid| is_machine(pid, home, name)))
+/// What can be seen of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// The noted machine lives.
+    Up,
+    /// It was ended, and there is none.
+    AtRest,
+    /// Only `msb` can tell.
+    Unclear,
+}
+
+pub fn look(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> Seen {
+    let noted = std::fs::read_to_string(paths.machine()).unwrap_or_default();
+    match noted.trim().parse() {
+        Ok(pid) if is_machine(pid, home, name) => Seen::Up,
+        // One that was stopped may still be on its way out.
+        Err(_) if noted.trim() == REST && machines(home, name).next().is_none() => Seen::AtRest,
+        _ => Seen::Unclear,
+    }
+}
+
+/// Kills every machine of this name; whether there was one, and it is gone.
+pub fn end(home: &Path, name: &SandboxName) -> bool {
+    let ends: Vec<bool> = machines(home, name).map(|pid| kill(pid, home, name)).collect();
+    !ends.is_empty() && ends.into_iter().all(|gone| gone)
+}
+
+fn kill(number: u32, home: &Path, name: &SandboxName) -> bool {
+    let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { return false };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    // The number may have become another's; from here on it is this process that is meant.
+    if !is_machine(number, home, name) {
+        return true;
+    }
+    let limit = Timespec { tv_sec: GOES_WITHIN.as_secs().cast_signed(), tv_nsec: 0 };
+    pidfd_send_signal(&process, Signal::KILL).is_ok()
+        && poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)).is_ok_and(|ready| ready > 0)
+}
+
+fn machines<'a>(home: &'a Path, name: &'a SandboxName) -> impl Iterator<Item = u32> + 'a {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| is_machine(*pid, home, name))
 }
 
 /// A process that has ended and that nobody has waited for has neither words nor a program.

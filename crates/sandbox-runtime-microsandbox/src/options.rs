@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use sandbox_model::NetworkPolicy;
 use sandbox_runtime::RuntimeError;
 
+use crate::patience::Patience;
+
 /// What the driver needs from the program around it.
 pub struct MsbOptions {
     /// Gives the pinned `msb`, installing it if need be. Asked once, before the first call of `msb`.
@@ -16,6 +18,7 @@ pub struct MsbOptions {
     pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,
     /// Receives sentences for the user: what a sandbox goes without.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
+    pub patience: Patience,
 }
 
 impl std::fmt::Debug for MsbOptions {

@@ -10,11 +10,11 @@ use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo};
 use sandbox_state::is_locked;
 
 use crate::answers::{Row, parse};
-use crate::call::{ASK, Msb};
+use crate::call::Msb;
 use crate::command;
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
-use crate::machine;
+use crate::machine::{self, Seen};
 use crate::record::{self, Life, SandboxRecord};
 
 /// `msb`'s word on each of its sandboxes.
@@ -23,25 +23,32 @@ pub struct Roster(HashMap<String, Status>);
 
 impl Roster {
     pub fn ask(msb: &Msb) -> Result<Self, RuntimeError> {
-        let rows: Vec<Row> = parse("list", &msb.run(&command::list(), ASK)?)?;
+        let rows: Vec<Row> = parse("list", &msb.run(&command::list(), msb.patience.ask)?)?;
         Ok(Self(rows.into_iter().map(|row| (row.name.clone(), row.status())).collect()))
     }
 
-    /// What is needed for the status of one sandbox: no answer of `msb`, where it was never started or where
-    /// its machine is seen to live.
+    /// What is known of one sandbox without a word of `msb`: that it was never started, that its machine lives, or
+    /// that it was ended. `None` where only `msb` can tell.
+    pub fn seen(files: &Files, name: &SandboxName) -> Option<Self> {
+        let paths = files.sandbox(name);
+        if Life::read(&paths).is_none() {
+            return Some(Self::default());
+        }
+        let status = match machine::look(&files.home.dir, &paths, name) {
+            Seen::Up => Status::Running,
+            Seen::AtRest => Status::Stopped,
+            Seen::Unclear => return None,
+        };
+        Some(Self(HashMap::from([(name.to_string(), status)])))
+    }
+
+    /// What is needed for the status of one sandbox: `msb` is asked only where nothing else tells.
     pub fn for_one(
         files: &Files,
         name: &SandboxName,
         msb: impl FnOnce() -> Result<Msb, RuntimeError>,
     ) -> Result<Self, RuntimeError> {
-        let paths = files.sandbox(name);
-        if Life::read(&paths).is_none() {
-            Ok(Self::default())
-        } else if machine::is_up(&files.home.dir, &paths, name) {
-            Ok(Self(HashMap::from([(name.to_string(), Status::Running)])))
-        } else {
-            Self::ask(&msb()?)
-        }
+        Self::seen(files, name).map_or_else(|| Self::ask(&msb()?), Ok)
     }
 
     pub fn knows(&self, name: &str) -> bool {
@@ -69,17 +76,15 @@ impl Roster {
     }
 }
 
-/// What can be said of a sandbox while `msb` says nothing: that it was never started, or that nobody knows.
+/// What can be said of a sandbox that only `msb` knows about, while it says nothing: that nobody knows.
 pub fn without_answer(
     paths: &SandboxPaths,
     record: SandboxRecord,
     error: &RuntimeError,
 ) -> Result<SandboxInfo, RuntimeError> {
     let mut info = Roster::default().info(paths, record)?;
-    if info.status != Status::Created {
-        info.status = Status::Unknown("unknown".into());
-        info.problem = Some(error.to_string());
-    }
+    info.status = Status::Unknown("unknown".into());
+    info.problem = Some(error.to_string());
     Ok(info)
 }
 

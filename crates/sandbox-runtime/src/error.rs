@@ -40,6 +40,9 @@ pub enum RuntimeError {
     NewerRecords { runtime: &'static str, version: &'static str },
     #[error("`{program}` is not installed or not usable: {problem}")]
     MissingProgram { program: String, problem: String },
+    /// A program that did not end by itself and was ended; `call` is how it was called, in short.
+    #[error("`{call}` did not answer within {seconds} seconds and was ended")]
+    NoAnswer { call: String, seconds: u64 },
     #[error("{path}: {problem}")]
     BadRecord { path: PathBuf, problem: String },
     #[error("{path} has version {version}, and this program knows {known}")]

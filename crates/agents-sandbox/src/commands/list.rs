@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use sandbox_lifecycle::{ListFilter, Listing};
-use sandbox_model::ByteSize;
+use sandbox_model::{ByteSize, Status};
 use sandbox_state::Stamp;
 use serde::Serialize;
 
@@ -127,10 +127,23 @@ pub fn run(app: &App, args: &ListArgs) -> CommandResult {
             "{name}: its checkout {checkout} is gone; `agents-sandbox sandbox remove {name}` removes it"
         ));
     }
+    for (problem, names) in unknown(&listing) {
+        app.console.warning(&format!("the status of {} is unknown: {problem}", names.join(", ")));
+    }
     for broken in &listing.broken {
         app.console.warning(&format!("{}: {}", broken.path.display(), broken.problem));
     }
     Ok(Exit::SUCCESS)
+}
+
+/// Sandboxes whose runtime does not tell their status, by the reason.
+fn unknown(listing: &Listing) -> BTreeMap<&str, Vec<&str>> {
+    let mut reasons = BTreeMap::<_, Vec<_>>::new();
+    for row in listing.rows.iter().filter(|row| matches!(row.status, Status::Unknown(_))) {
+        let problem = row.problem.as_deref().unwrap_or("its runtime does not tell");
+        reasons.entry(problem).or_default().push(row.name.as_str());
+    }
+    reasons
 }
 
 fn names(app: &App, listing: &Listing) -> Result<(), CommandError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use sandbox_lifecycle::prune::{Kinds, snapshot};
 use sandbox_lifecycle::storage::{Usage, usage};
+use sandbox_model::Status;
 use serde_json::json;
 
 use super::CommandResult;
@@ -71,6 +72,12 @@ fn look(app: &App, options: &StorageOptions) -> Result<Usage, CommandError> {
     let usage = usage(&context, &seen, &rules);
     for folder in &usage.unreadable {
         app.console.warning(&format!("{} cannot be read and is not counted", folder.display()));
+    }
+    for sandbox in seen.sandboxes.iter().filter(|sandbox| matches!(sandbox.status, Status::Unknown(_))) {
+        let name = &sandbox.name;
+        app.console.warning(&format!(
+            "the status of {name} is unknown, so nothing of it is reclaimable; `agents-sandbox list` says why"
+        ));
     }
     Ok(usage)
 }

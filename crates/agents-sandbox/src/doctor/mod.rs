@@ -2,6 +2,7 @@
 
 mod accelerator;
 mod agent;
+mod answers;
 mod credentials;
 mod disk;
 mod engine;
@@ -76,6 +77,7 @@ pub fn examine(layout: &Layout, settings: &Settings, project: Option<&Project>) 
         folders::check(layout),
         disk::check(layout),
     ];
+    findings.extend(answers::check(layout));
     findings.extend(project.and_then(|project| agent::check(layout, settings, project)));
     let folder = project.map(|project| project.config_dir.as_path());
     findings.extend(credentials::check(layout, settings, folder));

@@ -250,6 +250,9 @@ impl From<RuntimeError> for CommandError {
                 .hint("use the newer version of this program again")
                 .hint("`agents-sandbox runtime remove --force` starts over without those sandboxes; home volumes stay"),
             RuntimeError::MissingProgram { .. } => new.hint(DOCTOR),
+            RuntimeError::NoAnswer { .. } => new
+                .hint("try again; on a computer with much to do it may take too long")
+                .hint("`agents-sandbox kill` powers a sandbox off, also where microsandbox does not answer"),
             RuntimeError::BadRecord { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }

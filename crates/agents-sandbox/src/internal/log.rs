@@ -11,6 +11,13 @@ pub fn share() {
     lines("off,sandbox_share=warn");
 }
 
+/// For a person who wants details: how long each call of a driver's program took.
+pub fn calls() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false);
+    let calls = EnvFilter::new("off,sandbox_runtime_microsandbox::call=debug");
+    let _ = log.without_time().with_level(false).with_env_filter(calls).try_init();
+}
+
 fn lines(filter: &str) {
     let filter = EnvFilter::new(filter);
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false);

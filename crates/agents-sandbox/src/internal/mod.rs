@@ -2,7 +2,7 @@
 //! read. Each takes its configuration as one JSON document on stdin, and sockets by descriptor number.
 
 mod descriptor;
-mod log;
+pub mod log;
 
 use std::error::Error;
 use std::ffi::OsString;

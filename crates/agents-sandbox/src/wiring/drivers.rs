@@ -8,7 +8,8 @@ use sandbox_config::{QemuAccel, Settings};
 use sandbox_model::NetworkPolicy;
 use sandbox_runtime::RuntimeError;
 use sandbox_runtime_microsandbox::{
-    ADDRESS_POOLS, InstallEvent, Installed, MsbOptions, MsbRuntime, RuntimeSource,
+    ADDRESS_POOLS, Found, InstallEvent, Installation, Installed, MsbOptions, MsbRuntime, Patience,
+    RuntimeSource,
 };
 use sandbox_runtime_qemu::{
     AccelChoice, KernelSource, QemuOptions, QemuRuntime, check_kernel, guest_program, wrapped_kernel,
@@ -21,6 +22,8 @@ use crate::report::{Console, Lines};
 /// A first boot takes a second or two, and ten times that where KVM is itself emulated. One that fails ends by
 /// itself: only one that hangs needs a deadline, and a busy computer must not look like one.
 const FIRST_BOOT: Duration = Duration::from_mins(3);
+/// Nobody waits longer for an answer that is only looked at.
+const LOOK: Duration = Duration::from_secs(15);
 
 pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> QemuRuntime {
     let lines = console.notices();
@@ -46,7 +49,34 @@ pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> 
         most_cpus: None,
         network_rules,
         notice: Box::new(move |text| notices.write(text)),
+        patience: Patience::default(),
     };
+    msb_runtime(layout, options)
+}
+
+/// The same for a look: what is not installed whole stays so, and fails.
+pub fn microsandbox_as_it_is(layout: &Layout) -> MsbRuntime {
+    let place = layout.clone();
+    let installed = move || match sandbox_runtime_microsandbox::installation(&place) {
+        Ok(Installation { found: Found::Whole(installed), .. }) => Ok(installed.msb),
+        Ok(_) => Err(RuntimeError::other("it is not installed, or damaged")),
+        Err(error) => Err(failed("the private runtime", error)),
+    };
+    let options = MsbOptions {
+        msb: Box::new(installed),
+        guest_program: guest_program(),
+        most_cpus: None,
+        network_rules,
+        // It starts nothing.
+        notice: Box::new(|_| {}),
+        patience: Patience { ask: LOOK, ..Patience::default() },
+    };
+    msb_runtime(layout, options)
+}
+
+fn msb_runtime(layout: &Layout, options: MsbOptions) -> MsbRuntime {
+    #[cfg(debug_assertions)]
+    let options = super::stand_in::replace(options);
     MsbRuntime::new(layout, options)
 }
 

@@ -47,5 +47,6 @@ mod upgrade_look;
 mod version;
 mod versions;
 mod volumes;
+mod wedged;
 mod which_agent;
 mod worktree;

@@ -11,7 +11,7 @@ use sandbox_model::{HomeDisk, ImageRef, SandboxName, SandboxSpec};
 use sandbox_runtime::Runtime;
 use sandbox_runtime::RuntimeError;
 use sandbox_runtime::contract::{Harness, TestImage, lendable};
-use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, RuntimeSource, ensure};
+use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, Patience, RuntimeSource, ensure};
 use sandbox_state::{Environment, Layout};
 
 use crate::processes;
@@ -100,6 +100,7 @@ fn driver(layout: &Layout, place: &Path, most_cpus: Option<u32>) -> MsbRuntime {
         most_cpus,
         network_rules: |_| Ok(None),
         notice: Box::new(|_| {}),
+        patience: Patience::default(),
     };
     MsbRuntime::new(layout, options)
 }

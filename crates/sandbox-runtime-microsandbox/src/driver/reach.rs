@@ -28,7 +28,7 @@ impl MsbRuntime {
         self.existing(name)?;
         let paths = self.paths(name);
         let _lock = Self::change_lock(&paths, LockMode::Shared)?;
-        let (paths, record) = self.existing(name)?;
+        let (paths, _) = self.existing(name)?;
         let status = self.status(&paths, name)?;
         if status != Status::Running {
             return Err(Self::wrong(name, status, action));
@@ -38,8 +38,7 @@ impl MsbRuntime {
             return Ok(link.clone());
         }
         let id = guest_program::provide(&self.files, self.options.guest_program)?;
-        let idle = record.spec.idle_timeout;
-        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id, idle)?;
+        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id)?;
         links.insert(name.clone(), link.clone());
         Ok(link)
     }
@@ -61,16 +60,15 @@ impl MsbRuntime {
         Ok((link, stream))
     }
 
-    /// Opens a stream and starts something on it. A link that turns out to be dead is told apart from a
-    /// sandbox that is.
-    pub(super) fn on_stream<T>(
+    /// Opens a stream and uses it. A link that turns out to be dead is told apart from a sandbox that is.
+    pub(super) fn with_stream<T>(
         &self,
         name: &SandboxName,
         action: &'static str,
-        start: impl FnOnce(UnixStream) -> Result<T>,
+        work: impl FnOnce(&GuestLink, UnixStream) -> Result<T>,
     ) -> Result<T> {
         let (link, stream) = self.stream(name, action)?;
-        match stream.map_or_else(|| Err(RuntimeError::Lost(name.clone())), start) {
+        match stream.map_or_else(|| Err(RuntimeError::Lost(name.clone())), |stream| work(&link, stream)) {
             Err(RuntimeError::Lost(_)) => {
                 self.forget_link(name);
                 let (paths, _) = self.existing(name)?;
@@ -88,6 +86,25 @@ impl MsbRuntime {
         }
     }
 
+    /// [`Self::with_stream`] for what the guest answers at once. What comes `before` it is none of the guest's
+    /// business, and not on its time.
+    pub(super) fn on_stream<T>(
+        &self,
+        name: &SandboxName,
+        action: &'static str,
+        before: impl FnOnce() -> Result<()>,
+        start: impl FnOnce(UnixStream) -> Result<T>,
+    ) -> Result<T> {
+        self.with_stream(name, action, |link, stream| {
+            before()?;
+            let outcome = link.begin(stream, self.options.patience.work, start);
+            if matches!(outcome, Err(RuntimeError::NoAnswer { .. })) {
+                self.forget_link(name);
+            }
+            outcome
+        })
+    }
+
     /// [`Self::on_stream`] for what knows the sessions of this boot.
     pub(super) fn on_sessions<T>(
         &self,
@@ -96,9 +113,7 @@ impl MsbRuntime {
         start: impl FnOnce(UnixStream) -> Result<T>,
     ) -> Result<T> {
         self.existing(name)?;
-        self.on_stream(name, action, |stream| {
-            sessions::check(&self.paths(name), self.boot_id(name)?)?;
-            start(stream)
-        })
+        let check = || sessions::check(&self.paths(name), self.boot_id(name)?);
+        self.on_stream(name, action, check, start)
     }
 }

@@ -1,145 +1,12 @@
-//! What the driver makes of an `msb` that fails: a script in its place, which fails where a file says so.
+//! Calls that fail and say why.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sandbox_model::{
-    ByteSize, ExtraMount, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, SecretValues, Status,
-    WorkspaceMount,
-};
+use sandbox_model::{ExtraMount, SandboxSpec, SecretValues, Status};
 use sandbox_runtime::{Runtime, RuntimeError};
-use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime};
-use sandbox_state::{Environment, Layout};
 
-/// `fail-VERB` holds what is said on stderr, as often as `times-VERB` has lines, or always; `list.json` what
-/// is listed. As the true one it says nothing where it is told to be quiet.
-const SCRIPT: &str = r#"#!/bin/sh
-echo "$1" >> "$MSB_HOME/calls"
-[ "$1" = load ] && cat > /dev/null
-if [ -f "$MSB_HOME/fail-$1" ] && { [ ! -f "$MSB_HOME/times-$1" ] || [ -s "$MSB_HOME/times-$1" ]; }; then
-  [ ! -f "$MSB_HOME/times-$1" ] || sed -i 1d "$MSB_HOME/times-$1"
-  case "$1 $2" in "start -q" | "remove -q" | "touch -q") ;; *) cat "$MSB_HOME/fail-$1" >&2 ;; esac
-  exit 1
-fi
-case "$1 $2" in
-  "image inspect") cat "$MSB_HOME/image.json" ;;
-  "image list") echo "[]" ;;
-  "list "*) cat "$MSB_HOME/list.json" 2>/dev/null || echo "[]" ;;
-esac
-"#;
-
-struct Fixture {
-    runtime: MsbRuntime,
-    msb: PathBuf,
-    dir: tempfile::TempDir,
-    /// What the user was told.
-    told: Arc<Mutex<Vec<String>>>,
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let layout =
-            Layout::new(&Environment { home: Some(dir.path().into()), ..Environment::default() }).unwrap();
-        let (msb, script) = (layout.msb(), dir.path().join("script"));
-        fs::create_dir_all(&msb).unwrap();
-        fs::set_permissions(&msb, fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(&script, SCRIPT).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(msb.join("image.json"), include_str!("fixtures/image-inspect.json")).unwrap();
-        fs::create_dir(dir.path().join("workspace")).unwrap();
-        fs::write(dir.path().join("home.ext4"), "").unwrap();
-        let told = Arc::<Mutex<Vec<String>>>::default();
-        let telling = Arc::clone(&told);
-        let options = MsbOptions {
-            msb: Box::new(move || Ok(script.clone())),
-            guest_program: b"none",
-            most_cpus: Some(1),
-            network_rules: |_| Ok(None),
-            notice: Box::new(move |text| telling.lock().unwrap().push(text.into())),
-        };
-        Self { runtime: MsbRuntime::new(&layout, options), msb, dir, told }
-    }
-
-    fn fail(&self, verb: &str, text: &str) {
-        fs::write(self.msb.join(format!("fail-{verb}")), text).unwrap();
-    }
-
-    fn fail_times(&self, verb: &str, times: usize, text: &str) {
-        fs::write(self.msb.join(format!("times-{verb}")), "x\n".repeat(times)).unwrap();
-        self.fail(verb, text);
-    }
-
-    fn calls(&self, verb: &str) -> usize {
-        let calls = fs::read_to_string(self.msb.join("calls")).unwrap();
-        calls.lines().filter(|call| *call == verb).count()
-    }
-
-    /// What `msb` lists.
-    fn listed(&self, status: &str) {
-        let listed = format!(r#"[{{"name": "{}", "status": "{status}"}}]"#, name());
-        fs::write(self.msb.join("list.json"), listed).unwrap();
-    }
-
-    fn mend(&self, verb: &str) {
-        fs::remove_file(self.msb.join(format!("fail-{verb}"))).unwrap();
-    }
-
-    fn load(&self) -> Result<(), RuntimeError> {
-        let spec = self.spec();
-        let mut archive: &[u8] = b"an archive";
-        self.runtime.load_image(&spec.image, &spec.image_digest, &mut archive, &mut |_, _| {}).map(drop)
-    }
-
-    fn spec(&self) -> SandboxSpec {
-        SandboxSpec {
-            name: name(),
-            image: "r/small:1".parse().unwrap(),
-            image_digest: "ab".repeat(32).parse().unwrap(),
-            resources: Resources { cpus: 1, memory: ByteSize::mib(256) },
-            root_disk: ByteSize::mib(64),
-            tmp: ByteSize::mib(16),
-            home: HomeDisk { path: self.dir.path().join("home.ext4") },
-            workspace: WorkspaceMount {
-                source: self.dir.path().join("workspace"),
-                quota: ByteSize::mib(16),
-                host_uid: 0,
-                host_gid: 0,
-                guest_uid: 1000,
-                guest_gid: 1000,
-            },
-            env: BTreeMap::new(),
-            network: NetworkPolicy::default(),
-            ssh_agent: false,
-            labels: BTreeMap::new(),
-            mounts: Vec::new(),
-            ports: Vec::new(),
-            secrets: Vec::new(),
-            idle_timeout: Duration::from_mins(5),
-            sleep: false,
-        }
-    }
-
-    fn created(&self) {
-        self.load().unwrap();
-        self.runtime.create(&self.spec()).unwrap();
-    }
-
-    fn status(&self) -> (Status, Option<String>) {
-        let info = self.runtime.inspect(&name()).unwrap().unwrap();
-        (info.status, info.problem)
-    }
-}
-
-fn name() -> SandboxName {
-    "shop-4chyvv5c1qh507-opencode".parse().unwrap()
-}
+use crate::fixture::{Fixture, Machine, name};
 
 #[test]
 fn a_failed_boot_is_crashed_with_its_log_and_the_next_start_tries_again() {
@@ -215,27 +82,6 @@ fn that_memory_is_not_saved_is_told_once_and_only_to_who_wants_it() {
         assert!(told[0].contains("without saving its memory"), "{told:?}");
     }
     assert_eq!(fixture.calls("create") + fixture.calls("start"), 3, "each was a start");
-}
-
-/// A process that looks like a machine of the private runtime, until it is dropped.
-struct Machine(std::process::Child);
-
-impl Machine {
-    fn new(fixture: &Fixture) -> Self {
-        let program = fixture.msb.join("msb");
-        fs::copy("/bin/sh", &program).unwrap();
-        fs::write(fixture.msb.join("machine"), "read end\n").unwrap();
-        let mut machine = std::process::Command::new(program);
-        machine.args(["machine", "--name", name().as_str()]).current_dir(&fixture.msb);
-        Self(machine.stdin(std::process::Stdio::piped()).spawn().unwrap())
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
