@@ -81,7 +81,9 @@ pub fn run(lab: &Path, name: &str, base: &Base, inputs: &Path, closing: usize) -
     // It has ended by itself, or must.
     let _ = child.kill();
     let _ = child.wait();
-    println!("    {name}: {:.0} s", began.elapsed().as_secs_f64());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+    println!("    {name}: {:.0} s; load average of the host {load}", began.elapsed().as_secs_f64());
     outcome?;
     if verdicts.len() != closing {
         return Err(format!(
