@@ -28,9 +28,9 @@ end() {
     lines "$HOME/logs/stderr"
   fi
 }
-# Runs the program; what it prints is $said, its code $code.
+# Runs the program, for ten minutes or $patience seconds; what it prints is $said, its code $code.
 program() {
-  said=$(timeout 600 agents-sandbox "$@" 2>"$HOME/logs/stderr"); code=$?
+  said=$(timeout "${patience:-600}" agents-sandbox "$@" 2>"$HOME/logs/stderr"); code=$?
   { echo "$ $*"; cat "$HOME/logs/stderr"; } >> "$HOME/logs/program.log"
   [ "$code" = 0 ] || lines "$HOME/logs/stderr"
 }
