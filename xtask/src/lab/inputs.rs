@@ -16,6 +16,7 @@ const BEYOND: &str = include_str!("beyond.sh");
 const BEYOND_SERVER: &str = include_str!("beyond.py");
 const NETWORK: &str = include_str!("network.sh");
 const SSH_AGENT: &str = include_str!("ssh_agent.py");
+const TROUBLE: &str = include_str!("trouble.sh");
 const SNAPSHOT: &str = include_str!("snapshot.sh");
 const PROVIDER: &str = include_str!("../../../tests/fake-provider/fake_provider.py");
 const OVERHEAD: &str = include_str!("overhead.sh");
@@ -80,6 +81,7 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         ("bin/network-cases", NETWORK),
         ("bin/ssh-agent-stand-in", SSH_AGENT),
         ("bin/snapshot-cases", SNAPSHOT),
+        ("bin/trouble-cases", TROUBLE),
         ("bin/fake-provider", PROVIDER),
         ("bin/bench-overhead", OVERHEAD),
     ] {

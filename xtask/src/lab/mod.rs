@@ -46,6 +46,7 @@ const NETWORK: &str = "/in/bin/network-cases microsandbox";
 /// The same cases on the other runtime, for which `cargo test` answers as well.
 const NETWORK_ON_QEMU: &str = "/in/bin/network-cases qemu";
 const SNAPSHOT: &str = "/in/bin/snapshot-cases";
+const TROUBLE: &str = "/in/bin/trouble-cases";
 const AGENT: &str = "/in/bin/agent-cases";
 const OVERHEAD: &str = "/in/bin/bench-overhead";
 
@@ -79,7 +80,7 @@ impl Machine {
 
     /// Those that share one, and the real program.
     fn lent() -> Self {
-        let program = [PROGRAM, NETWORK, NETWORK_ON_QEMU, SNAPSHOT].map(String::from);
+        let program = [PROGRAM, NETWORK, NETWORK_ON_QEMU, SNAPSHOT, TROUBLE].map(String::from);
         Self::new("lent", [contract("lent", &[])].into_iter().chain(program))
     }
 }
@@ -95,6 +96,7 @@ fn machines(cases: &[String]) -> Vec<Machine> {
         ["program"] => vec![Machine::new("program", [PROGRAM.into()])],
         ["network"] => vec![Machine::new("network", [NETWORK, NETWORK_ON_QEMU].map(String::from))],
         ["snapshot"] => vec![Machine::new("snapshot", [SNAPSHOT.into()])],
+        ["trouble"] => vec![Machine::new("trouble", [TROUBLE.into()])],
         ["agent"] => vec![Machine::new("agent", [AGENT.into()])],
         _ => vec![Machine::new("named", [contract("own", cases), contract("lent", cases)])],
     }
