@@ -116,25 +116,8 @@ pub fn remember(dir: &Path, qemu: &Path, candidates: &[Accel], used: Accel) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::PathBuf;
 
-    #[test]
-    fn doing_without_kvm_is_told_once_for_each_reason_and_qemu() {
-        let dir = tempfile::tempdir().unwrap();
-        let (one, other) = (dir.path().join("qemu"), dir.path().join("qemu-2"));
-        let told = |qemu: &Path, why| tell_once(dir.path(), qemu, why).unwrap();
-        assert!(told(&one, "no flag"));
-        assert!(!told(&one, "no flag"));
-        assert!(told(&one, "no device"), "it is another reason by now");
-        assert!(told(&other, "no device"), "it is another QEMU by now");
-        assert!(!told(&other, "no device"));
-        fs::write(emulated_record(dir.path()), "damaged").unwrap();
-        assert!(told(&other, "no device"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
     use super::*;
 
     const BOTH: [Accel; 2] = [Accel::Kvm, Accel::Tcg];
@@ -199,10 +182,10 @@ mod tests {
     fn what_another_kernel_showed_says_nothing_of_this_one() {
         let place = Place::new();
         let record = KvmRecord { host: format!("0.0.1 {}", host(&place.qemu)), works: false };
-        write_record(&record_path(place.dir.path()), &record).unwrap();
+        write_record(&kvm_record(place.dir.path()), &record).unwrap();
         assert_eq!(place.tries(), BOTH);
         // The control: the same finding of this kernel.
-        write_record(&record_path(place.dir.path()), &KvmRecord { host: host(&place.qemu), ..record })
+        write_record(&kvm_record(place.dir.path()), &KvmRecord { host: host(&place.qemu), ..record })
             .unwrap();
         assert_eq!(place.tries(), [Accel::Tcg]);
     }
@@ -213,6 +196,20 @@ mod tests {
         for candidates in [&[Accel::Tcg][..], &[Accel::Kvm]] {
             place.remember(candidates, Accel::Tcg);
         }
-        assert!(!record_path(place.dir.path()).exists());
+        assert!(!kvm_record(place.dir.path()).exists());
+    }
+
+    #[test]
+    fn doing_without_kvm_is_told_once_for_each_reason_and_qemu() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("qemu"), dir.path().join("qemu-2"));
+        let told = |qemu: &Path, why| tell_once(dir.path(), qemu, why).unwrap();
+        assert!(told(&one, "no flag"));
+        assert!(!told(&one, "no flag"));
+        assert!(told(&one, "no device"), "it is another reason by now");
+        assert!(told(&other, "no device"), "it is another QEMU by now");
+        assert!(!told(&other, "no device"));
+        fs::write(emulated_record(dir.path()), "damaged").unwrap();
+        assert!(told(&other, "no device"));
     }
 }

@@ -227,7 +227,7 @@ fn memory_that_was_saved_too_long_ago_goes_and_its_sandbox_stays() {
     // It goes once, with its sandbox.
     assert!(plan_of(&memory(8, Status::Stopped)).memories.is_empty());
     let mut spared = rules(Kinds::ALL, 7);
-    spared.spare = Some(target(1, AgentName::Opencode));
+    spared.spare = Some(target(1, AgentName::OPENCODE));
     assert!(plan(&memory(6, Status::Stopped), &spared).is_empty(), "it is about to be woken");
 }
 
