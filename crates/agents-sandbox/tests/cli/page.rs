@@ -21,7 +21,7 @@ fn file(named: &str) -> PathBuf {
 /// A test of that name, or a case that is listed under it: `("name", what_it_runs),`, with a word before the bracket
 /// or without, or the name of a file's only one, or one that a shell script begins under it.
 fn has(text: &str, name: &str) -> bool {
-    let (function, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
+    let (function, listed) = (format!("fn {name}("), format!("\"{name}\", "));
     let begun = format!("begin {name}");
     let only = format!("const CASE: &str = \"{name}\";");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -31,15 +31,16 @@ fn has(text: &str, name: &str) -> bool {
     };
     lines.iter().enumerate().any(|(at, line)| {
         line.strip_prefix("async ").unwrap_or(line).starts_with(&function) && is_test(at)
-            || line.ends_with(',') && line.split_once(&listed).is_some_and(|(before, _)| is_path(before))
+            || line.ends_with(',') && line.split_once(&listed).is_some_and(|(before, _)| leads_in(before))
             || line.ends_with(&only)
             || *line == begun
     })
 }
 
-/// `Case::core`, or nothing.
-fn is_path(word: &str) -> bool {
-    word.chars().all(|char| char.is_ascii_alphanumeric() || "_:".contains(char))
+/// What a case begins with before its name: `(`, `Case::core(` or `Case::with(POWER, `.
+fn leads_in(before: &str) -> bool {
+    let is_path = |word: &str| word.chars().all(|char| char.is_ascii_alphanumeric() || "_:".contains(char));
+    before.contains('(') && before.split(['(', ',']).all(|word| is_path(word.trim()))
 }
 
 /// The rows of a document's tables, of which each has so many cells: what is promised, and the tests that show it.
