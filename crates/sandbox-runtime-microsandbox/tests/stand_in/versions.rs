@@ -61,6 +61,7 @@ fn a_note_that_this_version_does_not_know_is_no_note() {
     let fixture = Fixture::new();
     fixture.created();
     fixture.runtime.start(&name()).unwrap();
+    fixture.listed("Running");
     fixture.runtime.stop(&name(), Duration::ZERO).unwrap();
     fixture.listed("Crashed");
     let asked = fixture.calls("list");
