@@ -31,15 +31,17 @@ fn has(text: &str, name: &str) -> bool {
     };
     lines.iter().enumerate().any(|(at, line)| {
         line.strip_prefix("async ").unwrap_or(line).starts_with(&function) && is_test(at)
-            || line.ends_with(',') && line.split_once(&listed).is_some_and(|(before, _)| leads_in(before))
+            || (line.ends_with(',') || line.ends_with("];"))
+                && line.split_once(&listed).is_some_and(|(before, _)| leads_in(before))
             || line.ends_with(&only)
             || *line == begun
     })
 }
 
-/// What a case begins with before its name: `(`, `Case::core(` or `Case::with(POWER, `.
+/// What a case begins with before its name: `(`, `Case::core(` or `Case::with(POWER, `, also as the first of a list.
 fn leads_in(before: &str) -> bool {
     let is_path = |word: &str| word.chars().all(|char| char.is_ascii_alphanumeric() || "_:".contains(char));
+    let before = before.rsplit('[').next().unwrap_or(before);
     before.contains('(') && before.split(['(', ',']).all(|word| is_path(word.trim()))
 }
 
