@@ -46,7 +46,7 @@ fn what_runs_or_sleeps_is_named_with_what_ends_it() {
     assert!(said(&["network", "deny", "b.example"]).ends_with(agent), "it sleeps");
     assert!(said(&["network", "deny", "b.example", "--project"]).ends_with(agent));
     environment.run(&["stop", "--cold", "--agent", "pi"]).success();
-    let told = said(&["network", "deny", "c.example"]);
+    let told = said(&["network", "deny", "c.example", "--project"]);
     assert!(told.ends_with("of a sandbox on\n"), "nothing is to be ended: {told}");
 
     environment.run(&["exec", "true"]).success();

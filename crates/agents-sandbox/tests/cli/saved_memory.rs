@@ -17,7 +17,10 @@ fn prune_drops_memory_that_was_saved_too_long_ago_and_leaves_its_sandbox() {
     let name = environment.sandbox();
     environment.age(&name, 6);
     // A week is what it is kept for, unless the settings say otherwise.
-    assert_eq!(environment.run(&["prune", "--yes"]).stderr, "there is nothing to remove\n");
+    assert_eq!(
+        environment.run(&["prune", "--yes"]).stderr,
+        "there is nothing to remove; `agents-sandbox storage list` says why what is there stays\n"
+    );
     keep_for_five_days(&environment);
     let shown = environment.run(&["prune", "--dry-run"]);
     let text = without_hash(&shown.to_string());
@@ -25,14 +28,20 @@ fn prune_drops_memory_that_was_saved_too_long_ago_and_leaves_its_sandbox() {
     assert!(shown.stderr.starts_with("would remove 1 saved memory, "), "{shown}");
     let json = environment.json(&["sandbox", "prune", "--dry-run", "--format", "json"]);
     assert_eq!((&json["saved_memories"][0], &json["sandboxes"][0]), (&name.clone().into(), &Value::Null));
-    assert_eq!(environment.run(&["volume", "prune", "--yes"]).stderr, "there is nothing to remove\n");
+    assert_eq!(
+        environment.run(&["volume", "prune", "--yes"]).stderr,
+        "there is nothing to remove; `agents-sandbox storage list` says why what is there stays\n"
+    );
     assert_ne!(memory(&environment), Value::Null, "so far nothing was removed");
     let ran = environment.run(&["prune", "--yes"]);
     assert!(ran.stderr.starts_with("removed 1 saved memory; "), "{ran}");
     assert_eq!((memory(&environment), environment.sandbox()), (Value::Null, name));
     assert_eq!(environment.volumes().len(), 1);
     beats(&environment, false);
-    assert_eq!(environment.run(&["prune", "--yes"]).stderr, "there is nothing to remove\n");
+    assert_eq!(
+        environment.run(&["prune", "--yes"]).stderr,
+        "there is nothing to remove; `agents-sandbox storage list` says why what is there stays\n"
+    );
 }
 
 #[test]
