@@ -11,13 +11,14 @@ pub mod daemon;
 mod place;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::exit;
 use std::thread;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -27,6 +28,10 @@ use place::Place;
 /// The argument that asks for this. A folder after it is where the daemon listens instead, on a machine that stays
 /// as it is.
 pub const MODE: &str = "stdio";
+/// What a pipe holds.
+const BUFFER: usize = 64 * 1024;
+/// How long what was on its way may take to arrive once the host's side has ended.
+const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Carries one link until either of its sides is gone.
 pub fn run(folder: Option<&Path>) -> ! {
@@ -44,14 +49,36 @@ fn carry(daemon: UnixStream) -> io::Result<()> {
     let (mut input, mut output) = (own(&io::stdin())?, own(&io::stdout())?);
     let (mut from_daemon, mut to_daemon) = (daemon.try_clone()?, daemon);
     thread::Builder::new().spawn(move || {
+        let mut daemon_listens = true;
+        // A daemon that is gone is the other direction's to tell; here only the host's end counts.
+        let _ = pass(&mut input, |bytes| {
+            daemon_listens = daemon_listens && to_daemon.write_all(bytes).is_ok();
+            Ok(())
+        });
         // However the host's side ends: the daemon sees an end, and closes its side in turn.
-        let _ = io::copy(&mut input, &mut to_daemon);
         let _ = to_daemon.shutdown(Shutdown::Write);
+        thread::sleep(LEAVES_WITHIN);
+        // What the daemon still said is read by nobody.
+        exit(0)
     })?;
-    match io::copy(&mut from_daemon, &mut output) {
+    match pass(&mut from_daemon, |bytes| output.write_all(bytes)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         // The daemon has ended the link, or the host is gone.
         _ => Ok(()),
+    }
+}
+
+/// Not `io::copy`, which splices: the kernel keeps a pipe locked while it waits for a socket to fill it, and whoever
+/// reads that pipe, or asks what is in it, hangs where no signal reaches them.
+fn pass(from: &mut impl Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => to(&buffer[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
