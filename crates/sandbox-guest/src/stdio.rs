@@ -11,7 +11,7 @@ pub mod daemon;
 mod place;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Stdout, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -21,6 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::console::say;
 use place::Place;
@@ -46,12 +47,13 @@ pub fn run(folder: Option<&Path>) -> ! {
 }
 
 fn carry(daemon: UnixStream) -> io::Result<()> {
-    let (mut input, mut output) = (own(&io::stdin())?, own(&io::stdout())?);
+    let (mut host, mut output) =
+        (Host { input: own(&io::stdin())?, output: io::stdout() }, own(&io::stdout())?);
     let (mut from_daemon, mut to_daemon) = (daemon.try_clone()?, daemon);
     thread::Builder::new().spawn(move || {
         let mut daemon_listens = true;
         // A daemon that is gone is the other direction's to tell; here only the host's end counts.
-        let _ = pass(&mut input, |bytes| {
+        let _ = pass(&mut host, |bytes| {
             daemon_listens = daemon_listens && to_daemon.write_all(bytes).is_ok();
             Ok(())
         });
@@ -65,6 +67,26 @@ fn carry(daemon: UnixStream) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         // The daemon has ended the link, or the host is gone.
         _ => Ok(()),
+    }
+}
+
+/// What the host says, up to its end: that of the input, or when nobody is left to read the output.
+struct Host {
+    input: File,
+    output: Stdout,
+}
+
+impl Read for Host {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let input = PollFd::new(self.input.as_fd(), PollFlags::POLLIN);
+        let output = PollFd::new(self.output.as_fd(), PollFlags::empty());
+        let mut both = [input, output];
+        poll(&mut both, PollTimeout::NONE)?;
+        let nobody = PollFlags::POLLERR | PollFlags::POLLHUP;
+        if both[1].revents().is_some_and(|found| found.intersects(nobody)) {
+            return Ok(0);
+        }
+        self.input.read(buffer)
     }
 }
 

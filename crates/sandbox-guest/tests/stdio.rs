@@ -4,17 +4,21 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Client, Exec, PATIENCE, eventually, is_alive, on_terminal, sh};
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use sandbox_model::{ExitStatus, Keep, SessionEnd, TermSize};
 use sandbox_wire::{ExecOutput, ExecRequest, GuestSessionEnd};
-use tokio::process::{Child, Command};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const SIZE: TermSize = TermSize { cols: 81, rows: 23 };
 
@@ -31,12 +35,18 @@ impl Place {
     }
 
     fn link(&self) -> Link {
+        let (process, to, from) = self.program();
+        Link { client: Client::new(tokio::io::join(from, to)), process }
+    }
+
+    /// A link that nobody speaks over yet.
+    fn program(&self) -> (Child, ChildStdin, ChildStdout) {
         let mut program = Command::new(env!("CARGO_BIN_EXE_sandbox-guest"));
         program.arg("stdio").arg(self.folder()).stdin(Stdio::piped()).stdout(Stdio::piped());
         // As whoever runs it may end it: with all of its group.
         let mut process = program.process_group(0).kill_on_drop(true).spawn().unwrap();
         let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Link { client: Client::new(tokio::io::join(from, to)), process }
+        (process, to, from)
     }
 
     /// The processes of daemons that were given this folder: their socket is in it.
@@ -97,9 +107,13 @@ impl Link {
     async fn close(self) {
         let Self { client, mut process } = self;
         drop(client);
-        let ended = tokio::time::timeout(PATIENCE, process.wait()).await.expect("the link does not end");
-        assert!(ended.unwrap().success());
+        ends(&mut process).await;
     }
+}
+
+async fn ends(process: &mut Child) {
+    let ended = tokio::time::timeout(PATIENCE, process.wait()).await.expect("the link does not end");
+    assert!(ended.unwrap().success());
 }
 
 fn pid(number: u32) -> Pid {
@@ -232,6 +246,46 @@ async fn a_daemon_that_was_killed_is_started_again() {
     ended.expect("a link outlives its daemon").unwrap();
     let two = place.link();
     assert_ne!(two.daemon().await, daemon);
+}
+
+#[tokio::test]
+async fn a_link_ends_with_its_input_though_nobody_reads_its_output() {
+    let place = Place::new();
+    let (mut process, to, output) = place.program();
+    // A host that hears nothing: what it is told stays in the pipe.
+    let (silence, _held) = tokio::io::duplex(1);
+    let client = Client::new(tokio::io::join(silence, to));
+    let _commands = [client.exec(sh("exec yes")).await, client.exec(sh("exec yes")).await];
+    let pipe = std::fs::File::options()
+        .write(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(format!("/proc/{}/fd/1", process.id().unwrap()))
+        .unwrap();
+    eventually("the link's output is full", || {
+        let mut writable = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut writable, PollTimeout::ZERO).unwrap() == 0
+    })
+    .await;
+    let [daemon] = place.daemons()[..] else { panic!("more than a daemon") };
+    drop(client);
+    ends(&mut process).await;
+    drop(output);
+    eventually("what was attended is hung up", || children(daemon).is_empty()).await;
+}
+
+fn children(process: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap()
+}
+
+#[tokio::test]
+async fn a_link_ends_with_the_reader_of_its_output_though_its_input_stays() {
+    let place = Place::new();
+    let (mut process, _input, mut output) = place.program();
+    // The daemon asks how long the way is, and after that says nothing unasked: no write fails.
+    let ping = tokio::time::timeout(PATIENCE, output.read_exact(&mut [0; 12])).await;
+    ping.expect("the daemon is silent").unwrap();
+    drop(output);
+    ends(&mut process).await;
 }
 
 /// Far more than a link has on its way at once, in both directions.
