@@ -10,7 +10,8 @@ use std::{io, panic};
 
 use sandbox_model::{GUEST_SSH_AGENT_ASIDE, GUEST_USER};
 use sandbox_wire::BootConfig;
-use tokio::net::UnixListener;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use crate::agent;
@@ -21,6 +22,8 @@ use crate::machine::{BootError, Machine, Steps};
 
 /// The argument that asks for this; standard input is the socket to listen on.
 pub const MODE: &str = "daemon";
+/// What a link hears first.
+pub const TAKEN: &[u8; 1] = b"!";
 /// A link that could not be taken, for want of descriptors or memory, is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
@@ -48,13 +51,19 @@ async fn links(listener: &UnixListener) -> io::Result<Infallible> {
     loop {
         match listener.accept().await {
             Ok((link, _)) => {
-                tokio::spawn(serve_with(link.compat(), Arc::clone(&guest), narrow_link_config()));
+                tokio::spawn(one_link(link, Arc::clone(&guest)));
             }
             Err(error) => {
                 say(format_args!("a link was not taken: {error}"));
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
+    }
+}
+
+async fn one_link(mut link: UnixStream, guest: Arc<Guest>) {
+    if link.write_all(TAKEN).await.is_ok() {
+        serve_with(link.compat(), guest, narrow_link_config()).await;
     }
 }
 

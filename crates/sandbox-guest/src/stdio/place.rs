@@ -1,11 +1,12 @@
 use std::fs::{DirBuilder, File, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_wire::GUEST_PROTOCOL;
@@ -18,6 +19,8 @@ use crate::sys;
 const FOLDER: &str = "/run/agents-sandbox-guest";
 /// Where the daemon of a guest says what went wrong: the host keeps it.
 const CONSOLE: &str = "/dev/console";
+/// A daemon that takes no link for this long hangs, and whoever waits for it is to end.
+const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Where the daemon of this boot is found, by hosts that speak the same protocol. Its folder is its user's alone.
 pub struct Place {
@@ -54,20 +57,35 @@ impl Place {
             return Ok(stream);
         }
         self.start()?;
-        UnixStream::connect(self.socket())
+        self.reach()
     }
 
-    /// `None` where nobody listens.
+    /// `None` where nobody listens, or somebody who ends.
     fn call(&self) -> io::Result<Option<UnixStream>> {
-        match UnixStream::connect(self.socket()) {
+        use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+        match self.reach() {
             Ok(stream) => Ok(Some(stream)),
             Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+                if matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | UnexpectedEof) =>
             {
                 Ok(None)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// A connection that the daemon has taken: a socket still takes them while its process dies.
+    fn reach(&self) -> io::Result<UnixStream> {
+        let mut stream = UnixStream::connect(self.socket())?;
+        stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+        stream.read_exact(&mut [0; daemon::TAKEN.len()]).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "the daemon does not answer")
+            }
+            _ => error,
+        })?;
+        stream.set_read_timeout(None)?;
+        Ok(stream)
     }
 
     /// Whoever connects from now on waits in the socket until the daemon is there.
