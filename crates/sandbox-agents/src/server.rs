@@ -51,10 +51,9 @@ impl<'a> Server<'a> {
         let mut connection = (self.dial)().map_err(ServerError::Dial)?;
         let mut headers =
             vec![("authorization", self.authorization.as_str()), ("accept", "application/json")];
-        let encoded;
-        if let Some(directory) = directory {
-            encoded = utf8_percent_encode(directory, ENCODED).to_string();
-            headers.push(("x-opencode-directory", &encoded));
+        let directory = directory.map(encoded);
+        if let Some(directory) = &directory {
+            headers.push(("x-opencode-directory", directory));
         }
         let body = body.map(|body| body.to_string().into_bytes());
         let request = Request { method, path, headers: &headers, body: body.as_deref() };
@@ -107,7 +106,11 @@ fn said(body: &[u8]) -> String {
     if line.is_empty() { line } else { format!(": {line}") }
 }
 
-/// What a folder name may not be sent as itself; the server decodes the header.
+/// A name as it can be part of a request; the server decodes it.
+pub fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, ENCODED).to_string()
+}
+
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 #[cfg(test)]
@@ -116,9 +119,6 @@ mod tests {
 
     #[test]
     fn folders_with_any_name_can_be_asked_about() {
-        assert_eq!(
-            utf8_percent_encode("/work space/ä%\n", ENCODED).to_string(),
-            "/work%20space/%C3%A4%25%0A"
-        );
+        assert_eq!(encoded("/work space/ä%\n"), "/work%20space/%C3%A4%25%0A");
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use sandbox_model::{Activity, ActivityError, NoSessions, Session, SessionKind};
 use serde::Deserialize;
 
+use crate::server::encoded;
 use crate::{Server, ServerError};
 
 /// How many of the last touched sessions are looked at for their folders. A session that works was touched
@@ -13,7 +14,8 @@ const SESSIONS: usize = 100;
 /// Asks an agent's server what its sessions do, in every folder they work in.
 ///
 /// The server's status is one map per folder. Absent from it means idle; a session that waits for an answer
-/// is `busy` there, and is told apart by the folder's open questions and permissions.
+/// is `busy` there, and is told apart by the folder's open questions and permissions. Of an interrupted turn
+/// these stay open for as long as the server runs: nobody waits for them, whatever the session does next.
 #[derive(Debug)]
 pub struct ServerActivity<'a> {
     server: Server<'a>,
@@ -48,8 +50,11 @@ impl ServerActivity<'_> {
             }
             let mut waiting = HashSet::new();
             for path in ["/question", "/permission"] {
-                let open: Vec<Request> = self.ask(path, &directory)?;
-                waiting.extend(open.into_iter().map(|request| request.session_id));
+                for request in newest(self.ask(path, &directory)?) {
+                    if status.contains_key(&request.session_id) && self.is_waited_for(&request, &directory)? {
+                        waiting.insert(request.session_id);
+                    }
+                }
             }
             sessions.extend(status.into_iter().map(|(id, status)| Session {
                 kind: status.kind(waiting.contains(&id)),
@@ -57,6 +62,19 @@ impl ServerActivity<'_> {
             }));
         }
         Ok(sessions)
+    }
+
+    /// Whether the message that asks is still being written: it ends with its turn at the latest.
+    fn is_waited_for(&self, request: &Request, directory: &str) -> Result<bool, ServerError> {
+        let Some(Origin { message_id }) = &request.tool else { return Ok(true) };
+        let path = format!("/session/{}/message/{}", encoded(&request.session_id), encoded(message_id));
+        match self.ask::<Message>(&path, directory) {
+            Ok(message) => Ok(message.info.time.completed.is_none()),
+            Err(ServerError::Status { status: 404, .. }) => Ok(false),
+            // A newer server's, or one that is too long: it asks, as far as is known.
+            Err(ServerError::Status { .. } | ServerError::Malformed { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// The checkout, and every folder of a session touched lately: worktrees, subfolders, other projects.
@@ -82,10 +100,45 @@ struct Listed {
     directory: String,
 }
 
+/// A question or a permission.
 #[derive(Debug, Deserialize)]
 struct Request {
+    /// Later ones are greater.
+    #[serde(default)]
+    id: String,
     #[serde(rename = "sessionID")]
     session_id: String,
+    tool: Option<Origin>,
+}
+
+/// The call of a tool that asks.
+#[derive(Debug, Deserialize)]
+struct Origin {
+    #[serde(rename = "messageID")]
+    message_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Message {
+    info: MessageInfo,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageInfo {
+    time: MessageTime,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageTime {
+    completed: Option<serde_json::Number>,
+}
+
+/// The newest of each session, which is the one of its present turn where there is one.
+fn newest(mut requests: Vec<Request>) -> impl Iterator<Item = Request> {
+    requests.sort_by(|one, other| one.id.cmp(&other.id));
+    let of_sessions: BTreeMap<String, Request> =
+        requests.into_iter().map(|request| (request.session_id.clone(), request)).collect();
+    of_sessions.into_values()
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,6 +187,13 @@ mod tests {
         .unwrap();
         let busy = r#"{"ses_dd7ada964ffee7CYf0Kc5rSYyl":{"type":"busy"}}"#;
         assert_eq!(kinds(busy, &[&question[0].session_id]), [SessionKind::WaitingForUser]);
+    }
+
+    #[test]
+    fn the_newest_request_of_a_session_counts() {
+        let requests = r#"[{"id":"que_2","sessionID":"a"},{"id":"que_1","sessionID":"a"},{"sessionID":"b"}]"#;
+        let ids = newest(serde_json::from_str(requests).unwrap()).map(|request| request.id);
+        assert_eq!(ids.collect::<Vec<_>>(), ["que_2", ""]);
     }
 
     #[test]

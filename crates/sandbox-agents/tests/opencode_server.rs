@@ -94,7 +94,7 @@ fn sessions_of_every_folder_are_told_apart() {
     wait_for(&server, &both, "held: 1 busy session");
     server.abort(&project, &hanging);
     wait_for(&server, &both[1..], "stop: 1 session waits for the user");
-    server.answer_question(&elsewhere, "red");
+    server.answer_question(&elsewhere, &asking, "red");
     wait_for(&server, &[], "stop");
 
     let failing = server.prompt(&project, "FAIL");
@@ -107,7 +107,27 @@ fn sessions_of_every_folder_are_told_apart() {
     // The project's configuration wants to be asked before any command runs.
     server.prompt(&project, "TOOL:true");
     wait_for(&server, &[(&project, SessionKind::WaitingForUser)], "stop: 1 session waits for the user");
-    drop(asking);
+}
+
+/// The server keeps what an interrupted turn has asked, for good.
+#[test]
+fn what_an_interrupted_turn_has_asked_is_waited_for_by_nobody() {
+    let server = OpencodeServer::start();
+    let project = server.project.clone();
+    let waiting = [(&*project, SessionKind::WaitingForUser)];
+    for asks in ["ASK", "TOOL:true"] {
+        let session = server.prompt(&project, asks);
+        wait_for(&server, &waiting, "stop: 1 session waits for the user");
+        server.abort(&project, &session);
+        wait_for(&server, &[], "stop");
+        server.prompt_again(&project, &session, "HANG");
+        wait_for(&server, &[(&project, SessionKind::Busy)], "held: 1 busy session");
+        server.abort(&project, &session);
+        server.prompt_again(&project, &session, asks);
+        wait_for(&server, &waiting, "stop: 1 session waits for the user");
+        server.abort(&project, &session);
+        wait_for(&server, &[], "stop");
+    }
 }
 
 /// What is told from now on, in the order in which it happens: what is told too much is in the way of the next.
@@ -149,7 +169,7 @@ fn its_events_tell_what_a_person_wants_to_hear() {
     assert_eq!(told.next(), (done, Occasion::Done));
     let asking = server.prompt(&elsewhere, "ASK");
     assert_eq!(told.next(), (asking.clone(), Occasion::Input));
-    server.answer_question(&elsewhere, "red");
+    server.answer_question(&elsewhere, &asking, "red");
     assert_eq!(told.next(), (asking, Occasion::Done));
     let failed = server.prompt(&project, "REFUSE");
     assert_eq!(told.next(), (failed, Occasion::Error));
@@ -172,11 +192,11 @@ fn a_turn_that_the_user_ends_is_not_told_as_done() {
     assert_eq!(told.next(), (asking.clone(), Occasion::Input));
     server.abort(&project, &asking);
     let asking = server.prompt(&project, "ASK");
-    assert_eq!(told.next(), (asking, Occasion::Input));
-    server.reject_question(&project);
+    assert_eq!(told.next(), (asking.clone(), Occasion::Input));
+    server.reject_question(&project, &asking);
     let refused = server.prompt(&project, "TOOL:true");
-    assert_eq!(told.next(), (refused, Occasion::Input));
-    server.refuse_permission(&project);
+    assert_eq!(told.next(), (refused.clone(), Occasion::Input));
+    server.refuse_permission(&project, &refused);
     wait_for(&server, &[], "stop");
 
     let done = server.prompt(&project, "hello");

@@ -103,35 +103,41 @@ impl OpencodeServer {
         let session = self.post(directory, "/session", r#"{"title":"test"}"#);
         let session: serde_json::Value = serde_json::from_str(&session).unwrap();
         let id = session["id"].as_str().unwrap().to_string();
-        let message = serde_json::json!({ "parts": [{ "type": "text", "text": text }] });
-        self.post(directory, &format!("/session/{id}/prompt_async"), &message.to_string());
+        self.prompt_again(directory, &id, text);
         id
+    }
+
+    pub fn prompt_again(&self, directory: &Path, session: &str, text: &str) {
+        let message = serde_json::json!({ "parts": [{ "type": "text", "text": text }] });
+        self.post(directory, &format!("/session/{session}/prompt_async"), &message.to_string());
     }
 
     pub fn abort(&self, directory: &Path, session: &str) {
         self.post(directory, &format!("/session/{session}/abort"), "");
     }
 
-    pub fn answer_question(&self, directory: &Path, answer: &str) {
-        let question = self.first(directory, "/question");
+    pub fn answer_question(&self, directory: &Path, session: &str, answer: &str) {
+        let question = self.newest(directory, "/question", session);
         self.post(directory, &format!("{question}/reply"), &format!(r#"{{"answers":[["{answer}"]]}}"#));
     }
 
-    pub fn reject_question(&self, directory: &Path) {
-        let question = self.first(directory, "/question");
+    pub fn reject_question(&self, directory: &Path, session: &str) {
+        let question = self.newest(directory, "/question", session);
         self.post(directory, &format!("{question}/reject"), "");
     }
 
-    pub fn refuse_permission(&self, directory: &Path) {
-        let permission = self.first(directory, "/permission");
+    pub fn refuse_permission(&self, directory: &Path, session: &str) {
+        let permission = self.newest(directory, "/permission", session);
         self.post(directory, &format!("{permission}/reply"), r#"{"reply":"reject"}"#);
     }
 
-    /// The path of the first that is open.
-    fn first(&self, directory: &Path, path: &str) -> String {
-        let open: serde_json::Value =
+    /// The path of what a session asks. Those of interrupted turns stay open.
+    fn newest(&self, directory: &Path, path: &str, session: &str) -> String {
+        let open: Vec<serde_json::Value> =
             serde_json::from_str(&self.request("GET", directory, path, "")).unwrap();
-        format!("{path}/{}", open[0]["id"].as_str().unwrap())
+        let of_session = open.iter().filter(|request| request["sessionID"] == session);
+        let ids = of_session.map(|request| request["id"].as_str().unwrap());
+        format!("{path}/{}", ids.max().unwrap())
     }
 
     fn post(&self, directory: &Path, path: &str, body: &str) -> String {
