@@ -100,9 +100,9 @@ impl SessionWatch {
             },
             "question.asked" | "permission.asked" if before == Some(State::Waiting) => return None,
             "question.asked" | "permission.asked" => (State::Waiting, tell(Occasion::Input)),
-            // An interrupted turn drops what it has asked.
+            // What an interrupted turn has asked stays open, and an answer to that is heard by nobody.
             "question.replied" | "question.rejected" | "permission.replied"
-                if before == Some(State::Stopped) =>
+                if matches!(before, Some(State::Stopped | State::Idle)) =>
             {
                 return None;
             }
@@ -246,6 +246,9 @@ mod tests {
         interrupt(watch);
         assert_eq!(told(watch, "question.rejected", json!({})), None);
         assert_eq!(idle(watch), None);
+        let late =
+            json!({ "payload": { "type": "question.replied", "properties": { "sessionID": "ses_1" } } });
+        assert_eq!(watch.see(&late), None, "it does not work again");
         let no = [("question.rejected", json!({})), ("permission.replied", json!({ "reply": "reject" }))];
         for (kind, reply) in &no {
             busy(watch);
