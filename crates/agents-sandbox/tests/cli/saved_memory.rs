@@ -49,7 +49,9 @@ fn a_project_does_not_say_unasked_how_long_memory_is_kept() {
     let environment = asleep();
     environment.age(&environment.sandbox(), 6);
     environment.write("project/.agents-sandbox/config.yaml", "memory-keep: 1s\n");
-    for words in [&["prune", "--dry-run"][..], &["prune", "--dry-run", "--older-than", "9d"]] {
+    let looked = environment.run(&["prune", "--dry-run"]);
+    assert!(looked.stderr.contains("not approved: memory-keep"), "{looked}");
+    for words in [&["prune"][..], &["prune", "--older-than", "9d"]] {
         let ran = environment.run(words);
         assert!(ran.code != Some(0) && ran.stderr.contains("not approved"), "{ran}");
     }

@@ -16,6 +16,9 @@ use super::wake::{self, Waking};
 use crate::files::MachineFiles;
 use crate::{TscMeasurement, memory};
 
+/// The kernel closes a process's sockets before it tells that the process has ended.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
+
 /// A machine whose guest answers.
 pub struct Started {
     pub parts: Parts,
@@ -92,6 +95,10 @@ pub fn watch_console(files: &MachineFiles, console: std::os::unix::net::UnixStre
     });
 }
 
+fn qemu_ended(status: std::process::ExitStatus) -> String {
+    format!("QEMU ended while the guest booted ({status})")
+}
+
 async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -> Result<Link, String> {
     let fault = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let missing = || "a part was started twice".to_string();
@@ -113,9 +120,16 @@ async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -
         }
     };
     tokio::select! {
-        outcome = talk => outcome.map(|()| link.clone()),
+        outcome = talk => match outcome {
+            Ok(()) => Ok(link.clone()),
+            // Its end closes the link; that it ended says more.
+            Err(problem) => Err(match tokio::time::timeout(ENDS_WITHIN, parts.qemu.wait()).await {
+                Ok(Ok(status)) => qemu_ended(status),
+                _ => problem,
+            }),
+        },
         status = parts.qemu.wait() => Err(match status {
-            Ok(status) => format!("QEMU ended while the guest booted ({status})"),
+            Ok(status) => qemu_ended(status),
             Err(error) => format!("QEMU cannot be watched: {error}"),
         }),
         status = parts.share.wait() => Err(match status {
