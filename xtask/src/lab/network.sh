@@ -72,8 +72,8 @@ end
 
 begin a_name_that_leads_inside_does_not_resolve
 resolved {rebind,meta,loop,shut,intranet}.example.com
-for name in rebind meta loop shut; do
-  must "$name resolves" says "^$name.example.com: *$"
+for closed in rebind meta loop shut; do
+  must "$closed resolves" says "^$closed.example.com: *$"
 done
 must "a name for an address that is allowed does not resolve" says "^intranet.example.com: 10.77.0.6"
 pages {rebind,meta,intranet}.example.com/80 10.77.0.5/80
