@@ -76,7 +76,7 @@ fn an_agent_that_ends_while_nobody_looks_holds_nothing_and_is_told_of() {
     screen.press("C-]");
     let session = || -> serde_json::Value {
         let text = world.succeeds(&["session", "list", "--agent", "pi", "--format", "json"], PATIENCE);
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()[0].take()
+        serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap().pop().unwrap_or_default()
     };
     world.wait_for("a session without a terminal", PATIENCE, |_| session()["status"] == "detached");
     world.write("go", "");

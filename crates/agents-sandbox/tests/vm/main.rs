@@ -36,13 +36,6 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Cases of more than the contract that root's test run has the ordinary user do, too.
-const BY_BOTH: [&str; 3] = [
-    "a_launcher_killed_at_any_step_loses_nothing",
-    "sleep_with_each_file_damaged",
-    "sleep_steps_killed_as_it_wakes",
-];
-
 /// Set for the second process: the case it shall run.
 const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
 
@@ -65,10 +58,7 @@ fn main() -> ExitCode {
         let outcome = match &*case {
             secrets::CASE => secrets::inside(),
             proxy::CASE => proxy::inside(),
-            case => match plain().into_iter().find(|(name, _)| *name == case) {
-                Some((_, run)) => run(),
-                None => contract::run(case),
-            },
+            case => contract::run(case),
         };
         return match outcome {
             Ok(()) => ExitCode::SUCCESS,
@@ -98,11 +88,6 @@ fn main() -> ExitCode {
     trials.push(Trial::test(secrets::CASE, || secrets::run().map_err(Failed::from)));
     for (name, case) in plain() {
         trials.push(Trial::test(name, move || case().map_err(Failed::from)));
-        if as_root && BY_BOTH.contains(&name) {
-            trials.push(Trial::test(format!("user::{name}"), move || {
-                person::run_as_ordinary(&[(CASE, name)]).map_err(Failed::from)
-            }));
-        }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
