@@ -61,14 +61,15 @@ fn settings() {
     let lab = Lab::new();
     let first = lab.up();
     let mut request = lab.request();
-    request.settings.resources.memory = ByteSize::gib(1);
+    // More of it would count at once.
+    request.settings.resources.memory = ByteSize::mib(256);
     let second = up(&lab.context(), &request).unwrap();
     assert_eq!(second.boot_id, first.boot_id);
     assert!(lab.said.all().contains("info: changed settings apply when the sandbox next starts: memory"));
     stop(&lab.context(), &lab.target(), false).unwrap();
     let third = up(&lab.context(), &request).unwrap();
     let info = lab.runtime.inspect(&third.name).unwrap().unwrap();
-    assert_eq!(info.spec.resources.memory, ByteSize::gib(1));
+    assert_eq!(info.spec.resources.memory, ByteSize::mib(256));
 }
 
 fn resources() {

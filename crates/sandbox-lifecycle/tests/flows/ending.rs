@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_lifecycle::{
-    LifecycleError, ListFilter, agent_activity, keeper_status, kill, list, logs, remove, stop,
+    LifecycleError, ListFilter, agent_activity, keeper_status, kill, list, logs, remove, stop, up,
 };
-use sandbox_runtime::Runtime;
 use sandbox_runtime::fake::Faults;
+use sandbox_runtime::{Runtime, StopOutcome};
 use sandbox_state::{DaemonRecord, write_record};
 
 use crate::Case;
@@ -25,7 +25,9 @@ pub const CASES: &[Case] = &[
 /// Whoever wakes it for a shell has nothing to do with the server.
 fn slept_server() {
     let lab = Lab::new();
-    let up = lab.up();
+    let mut request = lab.request();
+    request.settings.sleep = true;
+    let up = up(&lab.context(), &request).unwrap();
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut record = DaemonRecord {
         boot_id: up.boot_id.clone(),
@@ -37,7 +39,8 @@ fn slept_server() {
     write(&record);
     let mut activity = agent_activity(Arc::new(lab.runtime.clone()), &up.name, lab.files());
     assert!(activity.poll().is_err(), "a server that does not answer");
-    lab.runtime.sleep(&up.name, None, Duration::from_secs(5)).unwrap();
+    let slept = lab.runtime.sleep(&up.name, None, Duration::from_secs(5)).unwrap();
+    assert_eq!(slept.outcome, StopOutcome::Asleep, "{:?}", slept.why_not);
     lab.runtime.start(&up.name).unwrap();
     assert!(activity.poll().is_err(), "it goes on, and nobody knows what it does");
     // A record of an earlier version knows the start alone.
