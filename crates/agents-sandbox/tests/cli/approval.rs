@@ -226,7 +226,7 @@ fn on_a_terminal_the_user_is_asked() {
     environment.write(ENV, "A=1\x1b[2J\n");
     let tmux = Tmux::new(&environment);
     let ask = |answer: &[&str]| {
-        tmux.line("clear; $P exec -- echo 'it runs'; echo \"code $?\"");
+        tmux.fresh("$P exec -- echo 'it runs'; echo \"code $?\"");
         let screen = tmux.wait_for("Approve these 2? [y/N]");
         for key in answer {
             tmux.key(key);
@@ -252,7 +252,7 @@ fn on_a_terminal_the_user_is_asked() {
     ask(&["y", "Enter"]);
     tmux.wait_for_line("it runs");
     tmux.wait_for_line("code 0");
-    tmux.line("clear; $P exec -- echo again");
+    tmux.fresh("$P exec -- echo again");
     let screen = tmux.wait_for_line("again");
     assert!(!screen.contains("Approve"), "{screen}");
 }

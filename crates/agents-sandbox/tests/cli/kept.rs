@@ -87,20 +87,20 @@ fn a_program_in_the_background_is_not_ended_by_a_change_before_it_sleeps() {
 fn a_person_chooses_what_becomes_of_saved_memory() {
     let environment = asleep();
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P shell --network public; echo \"code $?\"");
+    tmux.fresh("$P shell --network public; echo \"code $?\"");
     let screen = tmux.wait_for("wake, apply or quit?");
     assert!(screen.contains("network: none → public") && screen.contains("its memory is saved"), "{screen}");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
     assert_ne!(memory(&environment), Value::Null, "nothing was changed");
-    tmux.line("clear; $P shell --network public");
+    tmux.fresh("$P shell --network public");
     tmux.wait_for("wake, apply or quit?");
     tmux.key("Enter");
     tmux.line("echo in the $((40 + 2))nd; exit");
     tmux.wait_for("in the 42nd");
     beats(&environment, true);
     environment.run(&["stop"]).success();
-    tmux.line("clear; $P shell --network public");
+    tmux.fresh("$P shell --network public");
     tmux.wait_for("wake, apply or quit?");
     tmux.line("apply");
     tmux.line("echo in the $((40 + 3))rd; exit");

@@ -160,7 +160,7 @@ fn only_what_is_wanted_is_told() {
 /// A terminal with an agent in its first window, which nobody looks at.
 fn unseen<'a>(environment: &'a TestEnvironment, words: &str) -> Tmux<'a> {
     let tmux = Tmux::new(environment);
-    tmux.line(&format!("clear; {words}"));
+    tmux.fresh(words);
     tmux.wait_for_line("attached");
     tmux.tmux(&["new-window", "sleep 1000"]);
     tmux

@@ -54,7 +54,7 @@ fn a_person_is_asked_and_no_is_what_enter_means() {
     let environment = TestEnvironment::new();
     environment.rested(8);
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P prune; echo \"code $?\"");
+    tmux.fresh("$P prune; echo \"code $?\"");
     let screen = tmux.wait_for("[y/N]");
     assert!(
         screen.contains("home volume: the agent's settings, sessions and files in it are lost"),
@@ -64,12 +64,12 @@ fn a_person_is_asked_and_no_is_what_enter_means() {
     tmux.wait_for_line("code 0");
     tmux.wait_for("nothing was removed");
     assert_eq!(environment.volumes().len(), 1);
-    tmux.line("clear; $P prune; echo \"code $?\"");
+    tmux.fresh("$P prune; echo \"code $?\"");
     tmux.wait_for("[y/N]");
     tmux.key("C-c");
     tmux.wait_for_line("code 130");
     assert_eq!(environment.volumes().len(), 1);
-    tmux.line("clear; $P prune; echo \"code $?\"");
+    tmux.fresh("$P prune; echo \"code $?\"");
     tmux.wait_for("[y/N]");
     tmux.line("y");
     tmux.wait_for_line("code 0");

@@ -34,21 +34,21 @@ fn nobody_is_cut_off_without_a_yes() {
         "{ran}"
     );
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P shell --tmp-size 1G");
+    tmux.fresh("$P shell --tmp-size 1G");
     let screen = tmux.wait_for("keep, proceed or quit?");
     assert!(screen.contains("tmp-size: 2G → 1G") && screen.contains("held by 1 client"), "{screen}");
     tmux.key("Enter");
     tmux.line("echo in the $((40 + 2))nd; exit");
     tmux.wait_for("in the 42nd");
     assert_eq!(boot(&environment), before, "Enter keeps");
-    tmux.line("clear; $P shell --tmp-size 1G; echo \"code $?\"");
+    tmux.fresh("$P shell --tmp-size 1G; echo \"code $?\"");
     tmux.wait_for("keep, proceed or quit?");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
     tmux.wait_for("nothing was changed");
     assert!(client.try_wait().unwrap().is_none(), "the other client goes on");
     assert_eq!(boot(&environment), before);
-    tmux.line("clear; $P shell --tmp-size 1G");
+    tmux.fresh("$P shell --tmp-size 1G");
     tmux.wait_for("keep, proceed or quit?");
     tmux.line("p");
     tmux.line("echo in the $((40 + 3))rd; exit");
@@ -64,7 +64,7 @@ fn no_value_of_a_variable_is_shown() {
     let mut client = used(&environment);
     environment.write("home/config/agents-sandbox/env", "TOKEN=second-secret\n");
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P shell; echo \"code $?\"");
+    tmux.fresh("$P shell; echo \"code $?\"");
     let screen = tmux.wait_for("keep, proceed or quit?");
     assert!(screen.contains("env: TOKEN → TOKEN (another value)"), "{screen}");
     assert!(!screen.contains("-secret"), "{screen}");
@@ -87,14 +87,14 @@ fn a_new_image_asks_about_the_home_when_the_sandbox_is_made_anew() {
     another_image(&environment);
     let current = || environment.json(&["volume", "inspect"])["name"].clone();
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P shell; echo \"code $?\"");
+    tmux.fresh("$P shell; echo \"code $?\"");
     let screen = tmux.wait_for("keep, reset, migrate or quit?");
     assert!(screen.contains("The image changed"), "{screen}");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
     assert_eq!((current(), environment.volumes().len()), (first.clone(), 1));
     // What was not answered is asked again.
-    tmux.line("clear; $P shell");
+    tmux.fresh("$P shell");
     tmux.wait_for("keep, reset, migrate or quit?");
     tmux.line("migrate");
     tmux.line("echo in the $((40 + 2))nd; exit");
@@ -102,7 +102,7 @@ fn a_new_image_asks_about_the_home_when_the_sandbox_is_made_anew() {
     assert_ne!(current(), first);
     assert_eq!(environment.volumes().len(), 2, "the old one is kept");
     // Settled: the next run asks nothing.
-    tmux.line("clear; $P shell");
+    tmux.fresh("$P shell");
     tmux.line("echo in the $((40 + 3))rd; exit");
     let screen = tmux.wait_for("in the 43rd");
     assert!(!screen.contains("keep, reset"), "{screen}");

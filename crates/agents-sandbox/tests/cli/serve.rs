@@ -158,7 +158,7 @@ fn the_detach_key_leaves_an_agent_with_a_server_and_is_any_other_commands_own() 
     tmux.wait_for_line("detached; what the agent is at goes on in the sandbox");
     tmux.wait_for_line("code 0");
     environment.write("project/keys", "stty raw -echo; echo ready; head -c 1 | od -An -tx1; stty sane");
-    tmux.line("clear; $P exec --agent opencode -it -- sh keys; echo \"code $?\"");
+    tmux.fresh("$P exec --agent opencode -it -- sh keys; echo \"code $?\"");
     tmux.wait_for("ready");
     tmux.key("C-]");
     tmux.wait_for_line("1d");
@@ -170,7 +170,7 @@ fn the_detach_key_leaves_a_clean_screen() {
     let environment = stand_in("opencode");
     environment.write("screen", FULL_SCREEN);
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; echo before; $P run; echo \"code $?\"");
+    tmux.fresh("echo before; $P run; echo \"code $?\"");
     tmux.wait_for("FULL SCREEN");
     tmux.wait_for("attached");
     // The positive control: now the terminal is not clean.
@@ -189,13 +189,13 @@ fn two_clients_share_one_server_and_leave_one_by_one() {
     let boot = || environment.json(&["sandbox", "inspect"])["boot_id"].clone();
     let held = || environment.json(&["sandbox", "inspect"])["keeper"]["reason"].clone();
     let server = || std::fs::read_to_string("/tmp/opencode-serve.log.pid").unwrap();
-    tmux.line("clear; $P run; echo \"first: code $?\"");
+    tmux.fresh("$P run; echo \"first: code $?\"");
     tmux.wait_for_line("attached");
     let (first_boot, first_server) = (boot(), server());
     tmux.tmux(&["split-window", "-d", "exec env PS1='shell> ' sh"]);
     tmux.tmux(&["select-pane", "-t", "1"]);
     tmux.wait_for("shell> ");
-    tmux.line("clear; $P run; echo \"second: code $?\"");
+    tmux.fresh("$P run; echo \"second: code $?\"");
     tmux.wait_for_line("attached");
     assert_eq!(held(), "held by 2 clients");
     assert_eq!((boot(), server()), (first_boot, first_server), "one machine, one server");
@@ -204,7 +204,8 @@ fn two_clients_share_one_server_and_leave_one_by_one() {
     assert_eq!(held(), "held by 1 client");
     tmux.tmux(&["select-pane", "-t", "0"]);
     let screen = tmux.screen();
-    assert!(screen.contains("attached") && !screen.contains("first: code"), "it goes on: {screen}");
+    let ended = screen.lines().any(|line| line.starts_with("first: code"));
+    assert!(screen.contains("attached") && !ended, "it goes on: {screen}");
     tmux.key("C-]");
     tmux.wait_for_line("first: code 0");
 }
@@ -214,7 +215,7 @@ fn the_server_makes_ready_while_its_client_starts() {
     let environment = stand_in("opencode");
     let noted = environment.path("runtime/ports/warmed-up");
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P run; echo \"code $?\"");
+    tmux.fresh("$P run; echo \"code $?\"");
     tmux.wait_for_line("attached");
     tmux.wait("a word of the server", |_| {
         std::fs::read_to_string(&noted).is_ok_and(|directories| directories == "/workspace\n")

@@ -61,12 +61,6 @@ impl Home {
     }
 }
 
-/// A screen without what was waited for before.
-fn afresh(tmux: &Tmux<'_>, word: &str) {
-    tmux.line(&format!("clear; echo {word}"));
-    tmux.wait_for_line(word);
-}
-
 const LATER: &str = "it reads the new configuration when it next starts";
 
 #[test]
@@ -81,19 +75,18 @@ fn other_clients_keep_the_server_without_a_terminal_and_a_person_is_asked() {
     // Another verb than the agent's own never asks.
     configure(&environment, "two");
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P shell; echo \"code $?\"");
+    tmux.fresh("$P shell; echo \"code $?\"");
     tmux.line("exit");
     tmux.wait_for_line("code 0");
     configure(&environment, "three");
-    tmux.line("clear; $P run; echo \"code $?\"");
+    tmux.fresh("$P run; echo \"code $?\"");
     let screen = tmux.wait_for("keep, restart or quit?");
     assert!(screen.contains("used by another client"), "{screen}");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
     tmux.wait_for("nothing was changed");
     assert_eq!((server(&environment), home.configured()), (first.clone(), "two".into()));
-    afresh(&tmux, "second");
-    tmux.line("$P run; echo \"code $?\"");
+    tmux.fresh("$P run; echo \"code $?\"");
     tmux.wait_for("keep, restart or quit?");
     tmux.key("Enter");
     tmux.wait_for_line("attached");
@@ -101,8 +94,7 @@ fn other_clients_keep_the_server_without_a_terminal_and_a_person_is_asked() {
     tmux.key("C-d");
     tmux.wait_for_line("code 0");
     configure(&environment, "four");
-    afresh(&tmux, "third");
-    tmux.line("$P run; echo \"code $?\"");
+    tmux.fresh("$P run; echo \"code $?\"");
     tmux.wait_for("keep, restart or quit?");
     tmux.line("restart");
     tmux.wait_for_line("attached");

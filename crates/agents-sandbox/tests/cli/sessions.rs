@@ -34,10 +34,14 @@ fn a_shell_ends_with_its_terminal_where_it_is_not_kept() {
     let environment = TestEnvironment::new();
     let tmux = Tmux::new(&environment);
     for words in ["shell", "shell --new"] {
-        tmux.line(&format!("clear; $P {words}; echo \"code $?\""));
+        tmux.fresh(&format!("$P {words}; echo \"code $?\""));
         // The prompt of the shell is the host's own.
         tmux.wait(&format!("a shell for {words}"), |screen| {
-            !screen.contains("shell> ") && screen.contains("/project")
+            screen
+                .trim()
+                .lines()
+                .last()
+                .is_some_and(|last| last.contains("/project") && !last.starts_with("shell>"))
         });
         tmux.line("exit 5");
         tmux.wait_for_line("code 5");

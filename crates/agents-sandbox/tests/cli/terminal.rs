@@ -101,7 +101,7 @@ fn ctrl_z_a_paste_the_mouse_and_umlauts_reach_the_command() {
          case $b in *71) break ;; esac; done; stty sane; echo",
     );
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P exec -it -- sh script; echo \"code $?\"");
+    tmux.fresh("$P exec -it -- sh script; echo \"code $?\"");
     tmux.wait_for("ready:");
     tmux.key("C-z");
     tmux.wait_for("ready:1a");
@@ -203,7 +203,7 @@ fn an_agent_that_stops_itself_goes_on() {
          read -r line; echo \"<$line>\"; kill -KILL $$",
     );
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     tmux.wait("it goes on each time", |screen| screen.matches("on after ").count() == 5);
     // It is still the one that is typed for.
     tmux.line("hello there");
@@ -228,12 +228,12 @@ fn a_shell_is_a_login_shell_on_the_terminal() {
 fn colours_and_width_are_those_of_the_terminal() {
     let environment = running();
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P list");
+    tmux.fresh("$P list");
     let screen = tmux.wait_for("running");
     assert!(screen.lines().all(|line| line.chars().count() <= 90), "{screen}");
     let coloured = tmux.tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured.contains("\x1b[32mrunning") || coloured.contains("\x1b[38;5;2mrunning"), "{coloured:?}");
-    tmux.line("clear; NO_COLOR=1 $P list");
+    tmux.fresh("NO_COLOR=1 $P list");
     tmux.wait("a plain table", |_| {
         let screen = tmux.tmux(&["capture-pane", "-p", "-e"]);
         screen.contains("running") && !screen.contains('\x1b')
@@ -249,17 +249,17 @@ fn a_command_has_the_colours_of_the_terminal() {
          echo \"<${TERM-none}><${COLORTERM-none}><${NO_COLOR-none}>\"",
     );
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; env -u NO_COLOR TERM=tmux-256color COLORTERM=truecolor $P exec -it -- sh script");
+    tmux.fresh("env -u NO_COLOR TERM=tmux-256color COLORTERM=truecolor $P exec -it -- sh script");
     tmux.wait_for("blue <xterm-256color><truecolor><none>");
     let coloured = tmux.tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured.contains("\x1b[38;2;1;22;133mblue"), "{coloured:?}");
-    tmux.line("clear; env -u COLORTERM TERM=dumb NO_COLOR=1 $P exec -it -- sh script");
+    tmux.fresh("env -u COLORTERM TERM=dumb NO_COLOR=1 $P exec -it -- sh script");
     tmux.wait_for("blue <dumb><none><1>");
-    tmux.line("clear; TERM=dumb COLORTERM=truecolor $P exec -it -e TERM=a -e COLORTERM=b -- sh script");
+    tmux.fresh("TERM=dumb COLORTERM=truecolor $P exec -it -e TERM=a -e COLORTERM=b -- sh script");
     tmux.wait_for("blue <a><b>");
     environment.write("home/config/agents-sandbox/env", "COLORTERM=of-the-settings\n");
     environment.run(&["stop", "--cold"]).success();
-    tmux.line("clear; COLORTERM=truecolor $P exec -it -- sh script");
+    tmux.fresh("COLORTERM=truecolor $P exec -it -- sh script");
     tmux.wait_for("<of-the-settings>");
 
     std::fs::remove_file(environment.path("home/config/agents-sandbox/env")).unwrap();

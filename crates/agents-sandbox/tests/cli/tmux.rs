@@ -35,6 +35,14 @@ impl<'a> Tmux<'a> {
         self.key("Enter");
     }
 
+    /// Types a line on a screen without anything else, so that what is waited for next is of this line.
+    #[track_caller]
+    pub fn fresh(&self, text: &str) {
+        self.line("clear");
+        self.wait("an empty screen", |screen| matches!(screen.trim(), "shell>" | "$" | "#"));
+        self.line(text);
+    }
+
     pub fn key(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }

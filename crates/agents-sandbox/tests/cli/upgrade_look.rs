@@ -195,7 +195,7 @@ fn a_person_is_asked_and_may_skip_a_version() {
         world.environment.path("certificate.pem").display(),
         world.program.display()
     );
-    tmux.line(&format!("clear; {program}"));
+    tmux.fresh(&program);
     tmux.wait_for("continue, skip, upgrade or exit?");
     tmux.line("skip");
     tmux.line("exit");
@@ -206,10 +206,7 @@ fn a_person_is_asked_and_may_skip_a_version() {
     assert!(!world.run(&["shell"]).stderr.contains(THERE));
     release(&world.environment, "99.2.0", "agents-sandbox 99.2.0");
     world.age(25);
-    // Not until the first question is gone from the screen is the second one awaited.
-    tmux.line("clear");
-    tmux.wait("an empty screen", |screen| !screen.contains("or exit?") && !screen.contains("code 0"));
-    tmux.line(&program);
+    tmux.fresh(&program);
     tmux.wait_for("continue, skip, upgrade or exit?");
     tmux.line("exit");
     tmux.wait_for_line("code 0");

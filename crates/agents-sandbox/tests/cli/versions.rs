@@ -159,23 +159,23 @@ fn a_newer_version_is_offered_once_and_taken_on_a_yes() {
     rest();
     record("1.3.0");
     let tmux = Tmux::new(&environment);
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     let screen = tmux.wait_for("upgrade, keep or quit?");
     assert!(screen.contains("pi 1.3.0 is out; this sandbox has 1.2.3."), "{screen}");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     tmux.wait_for("upgrade, keep or quit?");
     tmux.line("keep");
     tmux.wait_for_line("code 0");
     rest();
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     let screen = tmux.wait_for_line("code 0");
     assert!(!screen.contains("is out"), "{screen}");
     rest();
     let before = state(&environment)["image_digest"].clone();
     record("1.4.0");
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     tmux.wait_for("upgrade, keep or quit?");
     tmux.key("Enter");
     tmux.wait_for("keep, reset, migrate or quit?");
@@ -186,7 +186,7 @@ fn a_newer_version_is_offered_once_and_taken_on_a_yes() {
     rest();
     // The next start has the same version, and asks nothing.
     let taken = state(&environment)["image_digest"].clone();
-    tmux.line("clear; $P run --agent pi; echo \"code $?\"");
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
     tmux.wait_for_line("code 0");
     assert_eq!(state(&environment)["image_digest"], taken);
 }

@@ -76,8 +76,7 @@ fn the_agent_of_the_settings_is_meant_unless_another_is_typed() {
     }
     let tmux = Tmux::new(&environment);
     for (flag, agent) in [("", "pi"), ("--agent claude-code", "claude-code")] {
-        // The last line is another one each time: the screen before may still be there.
-        tmux.line(&format!("clear; $P {ATTACH} {flag} 1; echo \"{agent}: code $?\""));
+        tmux.fresh(&format!("$P {ATTACH} {flag} 1; echo \"{agent}: code $?\""));
         let screen = tmux.wait_for_line(&format!("{agent}: code 1"));
         let error = screen.lines().find(|line| line.starts_with("error: there is no session 1 in sandbox"));
         assert_eq!(named(error.unwrap_or(&screen)), BTreeSet::from([agent]), "{screen}");
