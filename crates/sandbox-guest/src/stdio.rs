@@ -5,10 +5,12 @@
 //! host ══ stdin, stdout ══ stdio (one per link) ── socket ── daemon (one per boot of the guest)
 //! ```
 //!
-//! All links are served by one process, so that all hosts know the same sessions, and none ends with its link.
+//! All links are served by one process, so that all hosts know the same sessions, and none ends with its link. The
+//! first of them leaves the program in the guest's memory for the others.
 
 pub mod daemon;
 mod place;
+mod resident;
 
 use std::fs::File;
 use std::io::{self, Read, Stdout, Write};

@@ -33,6 +33,12 @@ must "the shell ended with $code" test "$code" = 3
 must "the shell did not run its input" says "from a shell"
 end
 
+# Else each command fetches it anew from the folder that the host shares. The numbers are those of FUSE and tmpfs.
+begin the_guest_program_is_in_the_guests_memory
+program exec -- sh -c 'stat -f -c %t /run/agents-sandbox /run/agents-sandbox/*/sandbox-guest | tr "\n" " "'
+must "what is shared and what is in memory: $said" test "$said" = "65735546 1021994 "
+end
+
 begin the_keeper_stops_what_nobody_uses
 must "it still runs" wait_for stopped 240
 end

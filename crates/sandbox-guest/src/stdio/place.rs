@@ -11,12 +11,14 @@ use std::time::Duration;
 use fs_err as fs;
 use sandbox_wire::GUEST_PROTOCOL;
 
-use super::daemon;
+use super::{daemon, resident};
 use crate::agent::NAME;
 use crate::sys;
 
 /// Beside the folder of guest programs, which is mounted read-only.
 const FOLDER: &str = "/run/agents-sandbox-guest";
+/// In it, where this program is copied into the guest's memory.
+const ASIDE: &str = "copy";
 /// Where the daemon of a guest says what went wrong: the host keeps it.
 const CONSOLE: &str = "/dev/console";
 /// A daemon that takes no link for this long hangs, and whoever waits for it is to end.
@@ -90,11 +92,13 @@ impl Place {
 
     /// Whoever connects from now on waits in the socket until the daemon is there.
     fn start(&self) -> io::Result<()> {
+        let mut this = PathBuf::from(resident::THIS);
         if self.is_guest {
             // The other init leaves the machine's settings as the kernel has them.
             crate::sysctls::apply();
             // A guest without that file, or a caller who may not write it, has the host's other name all the same.
             let _ = crate::host_name::add(Path::new("/etc/hosts"));
+            this = resident::settle(&self.folder.join(ASIDE));
         }
         let socket = self.socket();
         // What a daemon left that was killed.
@@ -104,7 +108,7 @@ impl Place {
         }
         let listener = UnixListener::bind(&socket)?;
         fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
-        let mut program = Command::new("/proc/self/exe");
+        let mut program = Command::new(this);
         // It has nothing of this link: no folder, no variables.
         program.arg0(NAME).arg(daemon::MODE).current_dir("/").env_clear();
         program.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(self.complaints());
