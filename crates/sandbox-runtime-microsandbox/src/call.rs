@@ -205,6 +205,11 @@ pub fn timing(arguments: &[String], begun: Instant) {
     tracing::debug!("msb {}: {:.3} s", verb(arguments), begun.elapsed().as_secs_f64());
 }
 
+/// The same of a call that goes on: when something first came from it.
+pub fn first_word(arguments: &[String], begun: Instant) {
+    tracing::debug!("msb {}: its first word after {:.3} s", verb(arguments), begun.elapsed().as_secs_f64());
+}
+
 /// The error of a call that was ended at its deadline.
 pub fn no_answer(arguments: &[String], deadline: Duration) -> RuntimeError {
     RuntimeError::NoAnswer { call: format!("msb {}", verb(arguments)), seconds: deadline.as_secs() }

@@ -3,19 +3,22 @@
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use sandbox_guest_client::{Link, Window, open_socket};
 use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::call::{Msb, kill_group, no_answer, timing};
+use crate::call::{Msb, first_word, kill_group, no_answer, timing};
 use crate::command;
 
 /// How long `msb exec` may take to leave once the link is closed.
@@ -42,6 +45,7 @@ impl GuestLink {
         let mut command = tokio::process::Command::from(msb.command(&command::link(name, program_id)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let _inside = handle.enter();
+        let begun = Instant::now();
         let mut child = command.spawn().map_err(|error| RuntimeError::MissingProgram {
             program: msb.program().display().to_string(),
             problem: error.to_string(),
@@ -51,7 +55,8 @@ impl GuestLink {
         else {
             return Err(RuntimeError::other("msb has no pipes"));
         };
-        let (link, driven) = Link::new(tokio::io::join(stdout, stdin), Window::Fixed);
+        let heard = Heard { from: stdout, silent_since: Some(begun) };
+        let (link, driven) = Link::new(tokio::io::join(heard, stdin), Window::Fixed);
         let (tell_end, ended) = watch::channel(false);
         let said = Arc::new(Mutex::new(String::new()));
         handle.spawn(listen(stderr, Arc::clone(&said)));
@@ -133,8 +138,32 @@ fn leader(child: &tokio::process::Child) -> Option<Pid> {
     Pid::from_raw(child.id()?.try_into().ok()?)
 }
 
+/// What comes from the guest. Its daemon speaks unasked once it has taken the link: by then `msb` is there and has
+/// started the guest program, and what is left of a command's time is the command's own.
+struct Heard<R> {
+    from: R,
+    silent_since: Option<Instant>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        let outcome = Pin::new(&mut self.from).poll_read(context, buffer);
+        if buffer.filled().len() > before
+            && let Some(begun) = self.silent_since.take()
+        {
+            first_word(&["exec".into()], begun);
+        }
+        outcome
+    }
+}
+
 /// Keeps the last of what is said on the error output.
-async fn listen(mut from: impl tokio::io::AsyncRead + Unpin, said: Arc<Mutex<String>>) {
+async fn listen(mut from: impl AsyncRead + Unpin, said: Arc<Mutex<String>>) {
     const KEPT: usize = 4096;
     let mut buffer = [0; 1024];
     while let Ok(read @ 1..) = tokio::io::AsyncReadExt::read(&mut from, &mut buffer).await {

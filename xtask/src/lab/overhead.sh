@@ -35,6 +35,14 @@ part() { # NAME COMMAND…
 }
 # Our program, telling what takes how long; of the last time.
 ours() { agents-sandbox -l verbose exec -- true 2>"$HOME/logs/steps" || { cat "$HOME/logs/steps"; return 1; }; }
+# When each thing that ours tells was told, in a run that is not compared: telling takes time of its own.
+told_when() {
+  local begin=${EPOCHREALTIME/[.,]/} line
+  { agents-sandbox -l verbose exec -- true; echo "it has ended with code $?"; } 2>&1 </dev/null |
+    while IFS= read -r line; do
+      echo "  after $(((${EPOCHREALTIME/[.,]/} - begin) / 1000)) ms: $line"
+    done | say
+}
 # BEFORE_OURS, then ours; BEFORE_PLAIN, then PLAIN; AFTER_PLAIN: each a command or a function.
 compare() { # WHAT SECONDS BEFORE_OURS BEFORE_PLAIN PLAIN AFTER_PLAIN
   local what=$1 ends=$((SECONDS + $2)) one=() other=() round ratio
@@ -67,6 +75,17 @@ part "our program, looking at one sandbox" agents-sandbox list --names
 
 exec_in_ours() { exec_plain "$name"; }
 compare "a command in a running sandbox" 120 nothing nothing exec_in_ours nothing
+told_when
+# What the guest program takes to be there and to reach its daemon, which is what a link is above plain `msb exec`:
+# where it is, as a copy in the guest's memory or not at all, and from the folder that the host shares.
+shared=$MSB_HOME/records/guest
+id=$(ls "$shared" | head -n 1)
+link_from() { "$msb" exec -q --no-stdin --user root --workdir / "$name" -- "/run/agents-sandbox/$1/sandbox-guest" stdio; }
+cp -r "$shared/$id" "$shared/bench"
+part "msb exec of \`true\`" exec_in_ours
+part "msb exec of a link that ends at once" link_from "$id"
+part "msb exec of such a link, fetched anew" link_from bench
+rm -r "$shared/bench"
 
 start_and_exec() { "$msb" start -q "$name" && exec_plain "$name"; }
 compare "stopped to ready" 200 stop_ours stop_ours start_and_exec nothing
