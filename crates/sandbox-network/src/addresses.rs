@@ -26,6 +26,11 @@ impl GuestAddresses {
         }
     }
 
+    /// The block's own address, which nobody in it has.
+    pub(crate) fn nobody_ipv4(self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.gateway_ipv4) - 1)
+    }
+
     pub(crate) fn gateways(self) -> [IpNetwork; 2] {
         [std::net::IpAddr::from(self.gateway_ipv4).into(), std::net::IpAddr::from(self.gateway_ipv6).into()]
     }

@@ -16,6 +16,7 @@ use crate::event_log::EventLog;
 use crate::framing::OversizedFrame;
 pub use crate::rights::RunAs;
 use crate::secrets::{self, BridgeSecrets, SecretError};
+use crate::turns::Turns;
 use crate::watch::Watch;
 use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights, upstream};
 
@@ -125,7 +126,8 @@ pub fn bridge(
     let boot = boot_network(&network, &policy);
     let mut watch = Watch::new(policy, told, proxies, config.secrets.is_some());
     ready(&boot);
-    let outcome = pump::pump(guest, &mut *backend, &mut watch);
+    let mut turns = Turns::new(GuestAddresses::of(config.slot));
+    let outcome = pump::pump(guest, &mut *backend, &mut watch, &mut turns);
     threads.shutdown_timeout(Duration::from_millis(200));
     outcome
 }

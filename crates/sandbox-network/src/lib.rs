@@ -29,6 +29,7 @@ mod rights;
 mod secrets;
 mod server_first;
 mod tokens;
+mod turns;
 mod upstream;
 mod wake;
 mod watch;

@@ -37,7 +37,7 @@ pub(crate) fn other_name(
     Event { at: now(), verdict: Verdict::Denied, kind, name, address, rule, opens }
 }
 
-/// Looks at the first words of connections.
+/// Knows the first words of connections.
 #[derive(Debug, Default)]
 pub(crate) struct FirstWords {
     /// The guest's port and the destination of each that has said nothing.
@@ -53,24 +53,19 @@ impl FirstWords {
         self.silent.insert((from, to));
     }
 
-    /// A segment from the guest's port; the event of a connection that is refused for the host that it names.
-    pub fn said(
-        &mut self,
-        from: u16,
-        to: SocketAddr,
-        words: &[u8],
-        policy: &Compiled,
-        state: &SharedState,
-    ) -> Option<Event> {
-        if words.is_empty() || self.silent.is_empty() || !self.silent.remove(&(from, to)) {
-            return None;
-        }
-        let (kind, host) = match server_name(words) {
-            Some(name) => (EventKind::Tls, name),
-            None => (EventKind::Http, host(words)?),
-        };
-        (!policy.allows_saying(to, state, &host)).then(|| other_name(policy, kind, Some(host), Some(to)))
+    /// Whether what a segment from the guest's port says are the first words of its connection.
+    pub fn are(&mut self, from: u16, to: SocketAddr, words: &[u8]) -> bool {
+        !words.is_empty() && !self.silent.is_empty() && self.silent.remove(&(from, to))
     }
+}
+
+/// The event of a connection that is refused for the host that its first words name.
+pub(crate) fn refusal(to: SocketAddr, words: &[u8], policy: &Compiled, state: &SharedState) -> Option<Event> {
+    let (kind, host) = match server_name(words) {
+        Some(name) => (EventKind::Tls, name),
+        None => (EventKind::Http, host(words)?),
+    };
+    (!policy.allows_saying(to, state, &host)).then(|| other_name(policy, kind, Some(host), Some(to)))
 }
 
 /// The host of a request's first segment, in lower case and without its port.

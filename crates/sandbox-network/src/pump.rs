@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::bridge::BridgeError;
 use crate::framing::{Deframer, MAX_FRAME, PREFIX, append_frame};
+use crate::turns::Turns;
 use crate::wake::wake_fd;
 use crate::watch::Watch;
 
@@ -25,6 +26,7 @@ pub(crate) fn pump(
     mut guest: UnixStream,
     backend: &mut (dyn NetBackend + Send),
     watch: &mut Watch,
+    turns: &mut Turns,
 ) -> Result<(), BridgeError> {
     guest.set_nonblocking(true).map_err(BridgeError::Socket)?;
     let wake: OwnedFd = wake_fd(backend).try_clone_to_owned().map_err(BridgeError::Socket)?;
@@ -40,15 +42,19 @@ pub(crate) fn pump(
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(BridgeError::Socket(error)),
             }
+            let mut first_words = false;
             while let Some(frame) = inward.next().map_err(BridgeError::Frame)? {
-                watch.guest_sent(&frame[PREFIX..]);
+                first_words |= watch.guest_sent(&frame[PREFIX..]);
                 // The engine skips as many bytes as it is told a header has: the prefix serves as one.
                 // It never refuses, it drops.
                 let _ = backend.write_frame(PREFIX, frame);
             }
+            if first_words {
+                turns.ask(backend);
+            }
         }
         if outward.is_empty() {
-            outward.drain(backend, watch);
+            outward.drain(backend, watch, turns);
         }
         match outward.send(&mut guest) {
             Ok(()) => {}
@@ -112,15 +118,19 @@ impl Outward {
         self.sent == self.bytes.len()
     }
 
-    fn drain(&mut self, backend: &mut (dyn NetBackend + Send), watch: &mut Watch) {
+    fn drain(&mut self, backend: &mut (dyn NetBackend + Send), watch: &mut Watch, turns: &mut Turns) {
         self.bytes.clear();
         self.sent = 0;
         self.engine_has_more = false;
         while let Ok(count) = backend.read_frame(&mut self.frame).inspect_err(|error| {
             debug_assert!(matches!(error, ReadError::NothingRead), "the engine only says when it is empty");
         }) {
-            watch.guest_receives(&self.frame[ENGINE_HEADER..count]);
-            append_frame(&mut self.bytes, &self.frame[ENGINE_HEADER..count]);
+            let frame = &self.frame[ENGINE_HEADER..count];
+            if turns.heard(frame, backend) {
+                continue;
+            }
+            watch.guest_receives(frame);
+            append_frame(&mut self.bytes, frame);
             if self.bytes.len() >= HIGH_WATER {
                 self.engine_has_more = true;
                 break;

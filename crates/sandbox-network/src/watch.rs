@@ -17,7 +17,7 @@ use crate::answers::{Answer, Found, answer};
 use crate::compile::{Compiled, Decision};
 use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
-use crate::named::FirstWords;
+use crate::named::{FirstWords, refusal};
 use crate::ping::{Pings, echo};
 use crate::server_first;
 
@@ -38,8 +38,9 @@ pub(crate) struct Watch {
     since: Instant,
     names: HashMap<IpAddr, String>,
     proxies: Option<Arc<Proxies>>,
-    /// Where names decide about connections.
-    words: Option<FirstWords>,
+    words: FirstWords,
+    /// Names decide about connections.
+    has_names: bool,
     pings: Pings,
     /// TLS is ended here, that of resolvers too.
     ends_tls: bool,
@@ -50,7 +51,8 @@ impl Watch {
     pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>, ends_tls: bool) -> Self {
         Self {
             state: policy.state(),
-            words: policy.has_names().then(FirstWords::default),
+            words: FirstWords::default(),
+            has_names: policy.has_names(),
             policy,
             log,
             lately: HashSet::new(),
@@ -62,14 +64,15 @@ impl Watch {
         }
     }
 
-    /// A frame on its way in.
-    pub fn guest_sent(&mut self, frame: &[u8]) {
-        self.listen(frame);
+    /// A frame on its way in; whether a connection says its first words in it.
+    pub fn guest_sent(&mut self, frame: &[u8]) -> bool {
+        let first_words = self.listen(frame);
         if let Some((protocol, to)) = opening(frame) {
             self.opens(protocol, to);
         } else if let Some(to) = echo(frame) {
             self.pings(to);
         }
+        first_words
     }
 
     /// Whether a destination was not looked at lately.
@@ -160,19 +163,24 @@ impl Watch {
         });
     }
 
-    /// What a connection says first names its host.
-    fn listen(&mut self, frame: &[u8]) {
-        let Some(words) = &mut self.words else { return };
-        let Some((6, to, segment)) = packet(frame) else { return };
-        let &[a, b, c, d, _, _, _, _, _, _, _, _, offset, flags, ..] = segment else { return };
+    /// What a connection says first, where a frame has that, names its host.
+    fn listen(&mut self, frame: &[u8]) -> bool {
+        let Some((6, to, segment)) = packet(frame) else { return false };
+        let &[a, b, c, d, _, _, _, _, _, _, _, _, offset, flags, ..] = segment else { return false };
         let (from, to) = (u16::from_be_bytes([a, b]), SocketAddr::new(to, u16::from_be_bytes([c, d])));
         if flags & SYN_ACK == SYN {
-            words.begins(from, to);
-        } else if let Some(said) = segment.get(usize::from(offset >> 4) * 4..)
-            && let Some(event) = words.said(from, to, said, &self.policy, &self.state)
+            self.words.begins(from, to);
+            return false;
+        }
+        let Some(said) = segment.get(usize::from(offset >> 4) * 4..) else { return false };
+        let first_words = self.words.are(from, to, said);
+        if first_words
+            && self.has_names
+            && let Some(event) = refusal(to, said, &self.policy, &self.state)
         {
             self.log.report_named(&event, to);
         }
+        first_words
     }
 
     fn way(&self, protocol: Protocol, to: SocketAddr, name: Option<&String>) -> Way {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cores;
+mod first_words;
 mod hidden_names;
 mod names;
 mod own;
