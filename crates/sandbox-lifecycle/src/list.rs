@@ -115,7 +115,15 @@ mod tests {
     use crate::up::spec::tests::example;
 
     fn info(status: Status) -> SandboxInfo {
-        SandboxInfo { spec: example(), status, created: 1, updated: 1, problem: None, saved_memory: None }
+        SandboxInfo {
+            spec: example(),
+            status,
+            created: 1,
+            updated: 1,
+            problem: None,
+            saved_memory: None,
+            added_ports: Vec::new(),
+        }
     }
 
     fn by_label(key: &str, value: &str) -> bool {

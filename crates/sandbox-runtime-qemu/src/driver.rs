@@ -95,6 +95,36 @@ impl QemuRuntime {
         })
     }
 
+    /// Has a machine that is up open and close ports, and then a change noted in the record.
+    fn publish(
+        &self,
+        name: &SandboxName,
+        open: &[PortForward],
+        close: &[PortForward],
+        note: impl FnOnce(&mut SandboxRecord),
+    ) -> Result<()> {
+        let files = self.files(name);
+        let _lock = Self::change_lock(&files)?;
+        let (files, mut record) = self.existing(name)?;
+        if !boot::status(&files)?.is_at_rest() {
+            let request = MachineRequest::Ports { open: open.to_vec(), close: close.to_vec() };
+            match client::ask(&files, &request)? {
+                Asked::Answer(_, MachineReply::Ports) => {}
+                Asked::Answer(_, MachineReply::Refused { reason }) => {
+                    return Err(RuntimeError::other(reason));
+                }
+                // A machine of an earlier version does not know the question.
+                Asked::Answer(..) | Asked::Gone => {
+                    return Err(RuntimeError::Unsupported(
+                        "the ports of this sandbox change at its next start",
+                    ));
+                }
+            }
+        }
+        note(&mut record);
+        record.write(&files)
+    }
+
     fn end(&self, name: &SandboxName, request: &MachineRequest) -> Result<Slept> {
         let (files, _) = self.existing(name)?;
         if boot::status(&files)?.is_at_rest() {
@@ -353,25 +383,11 @@ impl Runtime for QemuRuntime {
     }
 
     fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
-        let files = self.files(name);
-        let _lock = Self::change_lock(&files)?;
-        let (files, mut record) = self.existing(name)?;
-        if boot::status(&files)?.is_at_rest() {
-            record.spec.change_ports(open, close);
-            return record.write(&files);
-        }
-        let request = MachineRequest::Ports { open: open.to_vec(), close: close.to_vec() };
-        match client::ask(&files, &request)? {
-            Asked::Answer(_, MachineReply::Ports) => {
-                record.spec.change_ports(open, close);
-                record.write(&files)
-            }
-            Asked::Answer(_, MachineReply::Refused { reason }) => Err(RuntimeError::other(reason)),
-            // A machine of an earlier version does not know the question.
-            Asked::Answer(..) | Asked::Gone => {
-                Err(RuntimeError::Unsupported("the ports of this sandbox change at its next start"))
-            }
-        }
+        self.publish(name, open, close, |record| record.change_ports(open, close))
+    }
+
+    fn add_ports(&self, name: &SandboxName, ports: &[PortForward]) -> Result<()> {
+        self.publish(name, ports, &[], |record| record.add_ports(ports))
     }
 
     fn change_secret_values(

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use sandbox_model::{ByteSize, SandboxSpec, Status};
+use sandbox_model::{ByteSize, PortForward, SandboxSpec, Status};
 use sandbox_runtime::{BrokenRecord, RuntimeError, SandboxInfo, SandboxList};
 use sandbox_state::{QemuLayout, StateError, read_versioned, write_record};
 use serde::{Deserialize, Serialize};
@@ -22,11 +22,25 @@ pub struct SandboxRecord {
     pub spec: SandboxSpec,
     /// Seconds since 1970.
     pub created: i64,
+    /// Those of the spec's ports that were added while it ran.
+    #[serde(default)]
+    pub added_ports: Vec<PortForward>,
 }
 
 impl SandboxRecord {
     pub fn new(spec: SandboxSpec, created: i64) -> Self {
-        Self { version: VERSION, spec, created }
+        Self { version: VERSION, spec, created, added_ports: Vec::new() }
+    }
+
+    pub fn change_ports(&mut self, open: &[PortForward], close: &[PortForward]) {
+        self.spec.change_ports(open, close);
+        self.added_ports.retain(|port| !close.contains(port));
+    }
+
+    pub fn add_ports(&mut self, ports: &[PortForward]) {
+        self.spec.change_ports(ports, &[]);
+        self.added_ports.retain(|port| !ports.contains(port));
+        self.added_ports.extend(ports);
     }
 
     pub fn write(&self, files: &MachineFiles) -> Result<(), RuntimeError> {
@@ -84,6 +98,7 @@ pub fn info(files: &MachineFiles, record: SandboxRecord) -> Result<SandboxInfo, 
         created: record.created,
         updated: changed.unwrap_or(record.created),
         problem: problem.map(|text| text.trim().to_string()),
+        added_ports: record.added_ports,
         spec: record.spec,
     })
 }

@@ -89,6 +89,8 @@ pub struct SandboxInfo {
     pub problem: Option<String>,
     /// Bytes on disk of its saved memory, where it sleeps: the next start goes on where it was.
     pub saved_memory: Option<ByteSize>,
+    /// Those of the spec's ports that [`Runtime::add_ports`] opened.
+    pub added_ports: Vec<PortForward>,
 }
 
 /// A record that could not be read: one broken row, never a failed list.
@@ -313,6 +315,12 @@ pub trait Runtime: Send + Sync {
     /// where [`Capabilities::live_ports`]. Connections through a port that closes go on. At rest this leaves saved
     /// memory as it is. Legal in every status but draining; harmless to repeat.
     fn change_ports(&self, _name: &SandboxName, _open: &[PortForward], _close: &[PortForward]) -> Result<()> {
+        Err(RuntimeError::Unsupported("the ports of a sandbox change at its next start"))
+    }
+
+    /// [`Runtime::change_ports`] for ports that no setting has: its record tells them apart
+    /// ([`SandboxInfo::added_ports`]) until they are closed, or [`Runtime::update`] changes it.
+    fn add_ports(&self, _name: &SandboxName, _ports: &[PortForward]) -> Result<()> {
         Err(RuntimeError::Unsupported("the ports of a sandbox change at its next start"))
     }
 

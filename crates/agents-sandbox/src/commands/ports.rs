@@ -24,7 +24,8 @@ pub enum PortsCommand {
 
 /// Open ports of this machine that lead into the running sandbox
 ///
-/// They stay until the sandbox next starts; the setting `ports` publishes a port for good.
+/// They stay, also over a sleep, until they are removed or the sandbox boots again; the setting `ports` publishes a
+/// port for good.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -82,7 +83,7 @@ pub fn run(app: &App, command: &PortsCommand) -> CommandResult {
         PortsCommand::List(args) => list(app, args),
         PortsCommand::Add(args) => {
             let target = settings::target(app, &args.agent)?;
-            sandbox_lifecycle::change_ports(&app.context()?, &target, &args.ports, &[])?;
+            sandbox_lifecycle::add_ports(&app.context()?, &target, &args.ports)?;
             for address in args.ports.iter().flat_map(PortForward::addresses) {
                 app.console.info(&format!("open: {address}"));
             }
@@ -107,7 +108,7 @@ fn remove(app: &App, args: &PortsRemoveArgs) -> CommandResult {
                 .hint("`agents-sandbox ports list` shows those there are"));
         }
     }
-    sandbox_lifecycle::change_ports(&context, &target, &[], &close)?;
+    sandbox_lifecycle::remove_ports(&context, &target, &close)?;
     for address in close.iter().flat_map(PortForward::addresses) {
         app.console.info(&format!("closed: {address}"));
     }

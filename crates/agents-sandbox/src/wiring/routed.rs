@@ -297,6 +297,10 @@ impl Runtime for Routed {
         self.of(name)?.change_ports(name, open, close)
     }
 
+    fn add_ports(&self, name: &SandboxName, ports: &[PortForward]) -> Result<()> {
+        self.of(name)?.add_ports(name, ports)
+    }
+
     fn change_secret_values(
         &self,
         name: &SandboxName,

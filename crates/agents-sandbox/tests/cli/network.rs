@@ -178,11 +178,66 @@ fn ports_open_and_close_while_the_sandbox_runs() {
     assert!(taken.code == Some(1) && taken.stderr.contains("cannot be published"), "{taken}");
     drop(held.stdin.take());
     held.wait().unwrap();
-    // What was added while it ran is gone with that run, and whoever comes next is told.
-    environment.run(&["stop"]).success();
+    // What was added while it ran is gone with that boot, and whoever comes next is told.
+    environment.run(&["stop", "--cold"]).success();
     let closed = environment.run(&["run"]).stderr;
     assert!(closed.contains("not published any more") && closed.contains(&two), "{closed}");
     assert!(!listed().contains(&second.to_string()) && listed().contains(&first.to_string()));
+}
+
+#[test]
+fn ports_that_were_added_wake_with_the_sandbox_until_it_boots_again() {
+    use std::net::TcpListener;
+
+    let environment = TestEnvironment::new();
+    let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let free = free.map(|listener| listener.local_addr().unwrap());
+    let [stays, taken, removed] = free;
+    let words = free.map(|address| format!("{}:80", address.port()));
+    let listed = || environment.run(&["ports", "list"]).success();
+    let is_listed = |address: std::net::SocketAddr| listed().contains(&address.to_string());
+    let wake = || Held::start(&environment, &[]);
+    let sleep = |held: Held| {
+        held.end();
+        environment.run(&["stop"]).success();
+        assert_ne!(crate::kept::memory(&environment), serde_json::Value::Null);
+    };
+
+    let held = wake();
+    environment.run(&["ports", "add", &words[0], &words[1], &words[2]]).success();
+    // No setting waits for a start therefore.
+    let told = environment.run(&["run"]).stderr;
+    assert!(!told.contains("apply when the sandbox next starts"), "{told}");
+    sleep(held);
+    assert!(free.into_iter().all(is_listed), "{}", listed());
+    let woken = environment.run(&["exec", "true"]).stderr;
+    assert!(!woken.contains("published") && !woken.contains("changed since"), "{woken}");
+    assert!(free.into_iter().all(is_listed), "{}", listed());
+
+    // Another program has it by then.
+    let held = wake();
+    environment.run(&["ports", "remove", &removed.port().to_string()]).success();
+    sleep(held);
+    let other = TcpListener::bind(taken).unwrap();
+    let woken = environment.run(&["exec", "true"]).stderr;
+    let said = format!("port {taken} cannot be published: ");
+    assert!(woken.contains(&said) && woken.contains("; the sandbox wakes without it"), "{woken}");
+    assert!(is_listed(stays) && !is_listed(taken) && !is_listed(removed), "{}", listed());
+    drop(other);
+
+    // Neither is what else changes in the way: the port is there as long as the memory is.
+    environment.run(&["stop"]).success();
+    let woken = environment.run(&["shell", "--network", "public"]).stderr;
+    let (_, changed) = woken.split_once("wakes as it was; changed since: network").expect(&woken);
+    assert!(!changed.split(';').next().unwrap().contains("ports"), "{woken}");
+    assert!(is_listed(stays), "{}", listed());
+    environment.run(&["stop", "--cold"]).success();
+    let booted = environment.run(&["exec", "true"]).stderr;
+    assert!(
+        booted.contains(&format!("not published any more, for no setting has it: {}", words[0])),
+        "{booted}"
+    );
+    assert!(!is_listed(stays), "{}", listed());
 }
 
 /// A sandbox that someone uses, until its client is dropped.

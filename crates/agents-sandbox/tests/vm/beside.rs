@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::contract::QemuHarness;
 
 pub const CASE: &str = "ports_and_folders_beside_the_checkout";
 /// Where the guest's server listens, on its loopback alone: a port that elsewhere is root's.
-const GUEST_PORT: u16 = 80;
+pub const GUEST_PORT: u16 = 80;
 /// Answers one connection after another with what it got, in capitals.
-const SERVER: &str = "use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0); setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
+pub const SERVER: &str = "use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0); setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
      bind($s, sockaddr_in(80, INADDR_LOOPBACK)) or die; listen($s, 16); $SIG{HUP} = q(IGNORE); fork and exit; \
      while (accept(my $c, $s)) { local $/; my $got = <$c>; print $c uc $got; close $c }";
 
@@ -131,24 +131,26 @@ fn live(runtime: &dyn Runtime, spec: &SandboxSpec) -> Result<(), String> {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(text)?;
     let port = PortForward { bind: None, host: free.port(), guest: GUEST_PORT };
     let address = port.addresses()[0];
-    let answer = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
-        stream.write_all(b"live")?;
-        stream.shutdown(Shutdown::Write)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    let refused = |when: &str| match answer() {
+    let refused = |when: &str| match answer(address) {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
         other => Err(format!("{when} was opened: {other:?}")),
     };
     refused("it answers before it")?;
     runtime.change_ports(&spec.name, &[port], &[]).map_err(text)?;
-    same("a port that was opened", &answer().map_err(text)?, "LIVE")?;
+    same("a port that was opened", &answer(address).map_err(text)?, "LIVE")?;
     runtime.change_ports(&spec.name, &[], &[port]).map_err(text)?;
     refused("it answers after it was closed, and before it")
+}
+
+/// What the server says to `live`.
+pub fn answer(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+    stream.write_all(b"live")?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn same(what: &str, found: &str, expected: &str) -> Result<(), String> {

@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stderr, reason = "the second process reports to the first")]
 
+mod added_ports;
 mod at_once;
 mod beside;
 mod contract;
@@ -41,7 +42,8 @@ const CASE: &str = "AGENTS_SANDBOX_VM_CASE";
 
 /// Cases that need nothing but who runs them.
 fn plain() -> Vec<house::Case> {
-    let all: [&[house::Case]; 6] = [
+    let all: [&[house::Case]; 7] = [
+        &added_ports::CASES,
         &at_once::CASES,
         &interrupted::CASES,
         &killed::CASES,

@@ -63,7 +63,12 @@ pub fn prepare(
     let today = std::mem::replace(&mut wanted.name, name.clone());
     let existing = settled(context, request, &name, &wanted)?;
     let mut asleep = false;
-    let plan = decide(context, request, existing.as_ref(), &wanted, rebuilt)?;
+    let with_added = live_ports::with_added(existing.as_ref(), &wanted);
+    let plan = decide(context, request, existing.as_ref(), &with_added, rebuilt)?;
+    // One that changes boots, with what the settings say alone.
+    if plan == Plan::Start {
+        wanted = with_added;
+    }
     context.reporter.verbose(&format!("{name}: {plan:?}"));
     if mounts::starts(&plan) {
         mounts::check(&wanted.mounts)?;

@@ -6,7 +6,7 @@ use sandbox_state::{ProjectState, read_record};
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::{Plan, plan};
 use super::stakes::{Stake, at_stake};
-use super::{guest, home, mounts, prepare, proxy, spec};
+use super::{guest, home, live_ports, mounts, prepare, proxy, spec};
 use crate::locks::{boot_lock, use_images};
 use crate::{Change, Context, Result, UpRequest, drift, home_volume, sandbox_name, versions};
 
@@ -70,6 +70,7 @@ pub fn rehearse(context: &Context<'_>, request: &UpRequest, extent: Extent) -> R
             home.as_ref().map_or_else(|| info.spec.home.path.clone(), |name| context.layout.volume(name));
         let mut wanted = spec::spec(request, digest, path, workspace)?;
         wanted.name.clone_from(&info.spec.name);
+        let wanted = live_ports::with_added(Some(info), &wanted);
         changes = drift(&info.spec, &wanted);
         let alone = plan(Some((&info.status, &info.spec)), &wanted, false);
         let lost = at_stake(context, &target, info, &alone, &changes, request.rebuild);

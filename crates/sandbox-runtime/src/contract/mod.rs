@@ -105,6 +105,7 @@ pub enum Power {
     Sleep,
     Sessions,
     SleepingSessions,
+    SleepingPorts,
     BreakableRecords,
 }
 
@@ -118,6 +119,7 @@ impl Power {
             Self::Sleep => capabilities.sleep,
             Self::Sessions => capabilities.sessions,
             Self::SleepingSessions => capabilities.sleep && capabilities.sessions,
+            Self::SleepingPorts => capabilities.sleep && capabilities.live_ports,
             Self::BreakableRecords => harness.can_break_records(),
         }
     }

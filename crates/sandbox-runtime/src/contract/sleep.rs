@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_model::{ExecSpec, Status};
+use sandbox_model::{ExecSpec, PortForward, Status};
 
 use super::check::{check, check_eq, check_error, fail};
 use super::sandbox::{Sandbox, is_lost, read_text};
@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case::with(Power::Sleep, "a_sleep_meant_for_another_boot_changes_nothing", sleep_of_another_boot),
     Case::with(Power::Sleep, "a_sandbox_that_may_not_sleep_is_stopped", may_not),
     Case::with(Power::Sleep, "a_sleep_ends_attended_commands", ends_attended),
+    Case::with(Power::SleepingPorts, "ports_that_were_added_are_known_after_a_sleep", added_ports),
 ];
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -211,4 +212,36 @@ fn ends_attended(harness: &dyn Harness) -> Outcome {
     sandbox.runtime().start(sandbox.name())?;
     check_eq!(sandbox.sh("echo up")?, "up", "a command after that");
     Ok(())
+}
+
+fn added_ports(harness: &dyn Harness) -> Outcome {
+    let sandbox = started(harness)?;
+    let (runtime, name) = (sandbox.runtime(), sandbox.name().clone());
+    // Both are held until there are two, so that they differ.
+    let free = [0_u16; 2].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)));
+    let [added, other] = free.map(|listener| -> Outcome<PortForward> {
+        let host = listener?.local_addr()?.port();
+        Ok(PortForward { bind: None, host, guest: 80 })
+    });
+    let (added, other) = (added?, other?);
+    let known = |when: &str, all: &[PortForward], of_them: &[PortForward]| -> Outcome {
+        let Some(info) = runtime.inspect(&name)? else { fail!("{name} is gone {when}") };
+        check_eq!(info.spec.ports, all, "its ports {when}");
+        check_eq!(info.added_ports, of_them, "those that were added, {when}");
+        Ok(())
+    };
+    runtime.add_ports(&name, &[added])?;
+    runtime.change_ports(&name, &[other], &[])?;
+    runtime.add_ports(&name, &[added])?;
+    known("while it runs", &[added, other], &[added])?;
+    fall_asleep(&sandbox)?;
+    known("while it sleeps", &[added, other], &[added])?;
+    runtime.start(&name)?;
+    known("after it woke", &[added, other], &[added])?;
+    runtime.change_ports(&name, &[], &[added])?;
+    known("once one is closed", &[other], &[])?;
+    runtime.add_ports(&name, &[added])?;
+    runtime.stop(&name, GRACE)?;
+    runtime.update(&sandbox.spec)?;
+    known("after an update", &[], &[])
 }

@@ -89,6 +89,7 @@ impl FakeRuntime {
             spec: record.spec,
             created: record.created,
             updated: record.updated,
+            added_ports: record.added_ports,
         })
     }
 }
@@ -210,6 +211,7 @@ impl Runtime for FakeRuntime {
         }
         machine.forget_memory()?;
         record.spec = spec.clone();
+        record.added_ports.clear();
         self.store.write(record)
     }
 
@@ -230,6 +232,17 @@ impl Runtime for FakeRuntime {
         let _control = machine.control()?;
         let mut record = self.store.require(name)?;
         record.spec.change_ports(open, close);
+        record.added_ports.retain(|port| !close.contains(port));
+        self.store.write(record)
+    }
+
+    fn add_ports(&self, name: &SandboxName, ports: &[PortForward]) -> Result<()> {
+        let machine = self.machine(name);
+        let _control = machine.control()?;
+        let mut record = self.store.require(name)?;
+        record.spec.change_ports(ports, &[]);
+        record.added_ports.retain(|port| !ports.contains(port));
+        record.added_ports.extend(ports);
         self.store.write(record)
     }
 

@@ -3,7 +3,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, SandboxName, SandboxSpec};
+use sandbox_model::{ByteSize, Digest, HomeDisk, ImageRef, PortForward, SandboxName, SandboxSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,8 @@ pub(super) struct Record {
     pub created: i64,
     pub updated: i64,
     pub ever_started: bool,
+    #[serde(default)]
+    pub added_ports: Vec<PortForward>,
 }
 
 /// Every path of the fake, and its records.
@@ -164,7 +166,13 @@ impl Store {
 
     pub fn create(&self, spec: &SandboxSpec) -> Result<()> {
         let now = now();
-        let record = Record { spec: spec.clone(), created: now, updated: now, ever_started: false };
+        let record = Record {
+            spec: spec.clone(),
+            created: now,
+            updated: now,
+            ever_started: false,
+            added_ports: Vec::new(),
+        };
         let half_made = tempfile::Builder::new().prefix(".new-").tempdir_in(self.sandboxes())?;
         write_json(&half_made.path().join("record.json"), &record)?;
         let half_made = half_made.keep();
