@@ -40,12 +40,16 @@ impl Store {
     }
 
     pub fn approve(&mut self, entries: &[Entry]) -> Result<(), CommandError> {
+        // Something else may have been approved while a person was asked.
+        if let Some(path) = &self.path {
+            self.record = read_record(path)?.unwrap_or_default();
+        }
         let at = Stamp::now();
-        self.record.approved.extend(entries.iter().map(|entry| Approval {
-            key: entry.key().into(),
-            sha256: entry.sha256().into(),
-            at,
-        }));
+        let new = entries.iter().filter(|entry| !self.has(entry));
+        let new: Vec<Approval> = new
+            .map(|entry| Approval { key: entry.key().into(), sha256: entry.sha256().into(), at })
+            .collect();
+        self.record.approved.extend(new);
         self.save()
     }
 

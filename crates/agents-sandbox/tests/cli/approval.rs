@@ -258,6 +258,26 @@ fn on_a_terminal_the_user_is_asked() {
 }
 
 #[test]
+fn what_is_approved_elsewhere_while_somebody_is_asked_stays_approved() {
+    let environment = opened();
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P exec -- echo 'it runs'; echo \"code $?\"");
+    tmux.wait_for("Approve this? [y/N]");
+    assert_eq!(environment.run_at_once(&["stop"]).code, Some(0));
+    let asked_about = std::fs::read_to_string(environment.path(CONFIG)).unwrap();
+    environment.write(CONFIG, &asked_about.replace("8080", "8081"));
+    environment.run_at_once(&["config", "approve", "--yes"]).success();
+    tmux.key("y");
+    tmux.key("Enter");
+    tmux.wait_for_line("it runs");
+    tmux.wait_for_line("code 0");
+    assert_eq!(spec(&environment)["network"]["egress-allow"][0], "host:8080", "what was asked about");
+    end(&environment);
+    environment.run(&["exec", "true"]).success();
+    assert_eq!(spec(&environment)["network"]["egress-allow"][0], "host:8081");
+}
+
+#[test]
 fn what_the_dockerfile_may_copy_is_part_of_what_is_approved() {
     let environment = TestEnvironment::new();
     environment.write(DOCKERFILE, "FROM agents-sandbox/runner-base\nCOPY setup.sh /\nRUN /setup.sh\n");

@@ -101,6 +101,15 @@ impl TestEnvironment {
         self.finish(&mut self.command(words))
     }
 
+    /// [`Self::run`] of what waits for nobody: after 20 s it is ended, with the code 124.
+    pub fn run_at_once(&self, words: &[&str]) -> Ran {
+        let mut command = Command::new("timeout");
+        command.arg("20").arg(env!("CARGO_BIN_EXE_agents-sandbox")).args(words);
+        command.current_dir(self.project()).stdin(Stdio::null());
+        self.seal(&mut command);
+        self.finish(&mut command)
+    }
+
     pub fn finish(&self, command: &mut Command) -> Ran {
         let output = command.output().unwrap();
         let root = self.path("");
