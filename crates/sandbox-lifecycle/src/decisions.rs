@@ -4,6 +4,12 @@ use crate::Change;
 
 /// What the user is asked in the middle of a use case. Without anyone to ask, everything stays as it is.
 pub trait Decisions: Send + Sync {
+    /// A person answers, and may be away: whoever asks holds no lock meanwhile, and looks anew at all that the
+    /// question rested on.
+    fn takes_time(&self) -> bool {
+        true
+    }
+
     /// Others use the sandbox, and it would have to start again for these changes.
     fn running(&self, _question: &RunningQuestion<'_>) -> RunningChoice {
         RunningChoice::Keep
@@ -34,7 +40,11 @@ pub trait Decisions: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeepAll;
 
-impl Decisions for KeepAll {}
+impl Decisions for KeepAll {
+    fn takes_time(&self) -> bool {
+        false
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 pub struct RunningQuestion<'a> {

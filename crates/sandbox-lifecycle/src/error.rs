@@ -31,6 +31,8 @@ pub enum LifecycleError {
     NotUsable { name: SandboxName, status: Status },
     #[error("sandbox `{0}` is running")]
     Running(SandboxName),
+    #[error("sandbox `{0}` was stopped while its user was asked")]
+    EndedMeanwhile(SandboxName),
     #[error("there is no sandbox `{0}`")]
     NoSuchSandbox(SandboxName),
     #[error("there is no image `{0}`")]

@@ -56,6 +56,7 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Running(name) => {
                 new.hint(format!("`agents-sandbox sandbox remove --force {name}` stops it first"))
             }
+            LifecycleError::EndedMeanwhile(_) => new.hint("`agents-sandbox run` starts it again"),
             LifecycleError::NoSuchSandbox(_) => new.hint(LIST),
             LifecycleError::NoSuchImage(_) => {
                 new.hint("`agents-sandbox image list` shows the images there are")

@@ -6,6 +6,7 @@ mod environment;
 mod tmux;
 
 mod approval;
+mod asked;
 mod bad_input;
 mod boots;
 mod completion;

@@ -4,8 +4,13 @@ use crate::environment::TestEnvironment;
 use crate::tmux::Tmux;
 
 /// A sandbox that another client uses, which `change` then makes differ.
-fn used(environment: &TestEnvironment) -> std::process::Child {
+pub fn used(environment: &TestEnvironment) -> std::process::Child {
     environment.run(&["exec", "true"]).success();
+    client(environment)
+}
+
+/// A client that stays.
+pub fn client(environment: &TestEnvironment) -> std::process::Child {
     let mut client = environment
         .command(&["exec", "--", "sh", "-c", "echo ready; exec sleep 600"])
         .stdout(std::process::Stdio::piped())
@@ -75,7 +80,7 @@ fn no_value_of_a_variable_is_shown() {
 }
 
 /// A new image, as a changed Dockerfile makes it.
-fn another_image(environment: &TestEnvironment) {
+pub fn another_image(environment: &TestEnvironment) {
     environment.write("runtime-image", "another");
 }
 

@@ -105,6 +105,49 @@ fn other_clients_keep_the_server_without_a_terminal_and_a_person_is_asked() {
 }
 
 #[test]
+fn a_sandbox_that_is_stopped_while_somebody_is_asked_about_its_server_is_said_to_be() {
+    let environment = stand_in("opencode");
+    let client = Client::attach(&environment);
+    configure(&environment, "one");
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P run; echo \"code $?\"");
+    tmux.wait_for("keep, restart or quit?");
+    let stopped = environment.run_at_once(&["stop", "--cold"]);
+    assert!(stopped.code == Some(0) && stopped.stderr.contains(" is stopped"), "{stopped}");
+    drop(client);
+    tmux.key("Enter");
+    let screen = tmux.wait_for_line("code 1");
+    assert!(screen.contains("was stopped while its user was asked"), "{screen}");
+    assert!(screen.contains("hint: `agents-sandbox run` starts it again"), "{screen}");
+    assert_eq!(environment.run(&["run"]).success(), "attached\n");
+    assert_eq!(Home::of(&environment).configured(), "one");
+}
+
+#[test]
+fn a_yes_to_a_restart_counts_for_those_who_were_there_when_it_was_asked() {
+    let environment = stand_in("opencode");
+    let first_client = Client::attach(&environment);
+    let first = server(&environment);
+    configure(&environment, "one");
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P run; echo \"code $?\"");
+    tmux.wait_for("used by another client");
+    tmux.wait_for("keep, restart or quit?");
+    // Another command copies the configuration meanwhile, and another client comes.
+    environment.run_at_once(&["exec", "true"]).success();
+    let second_client = Client::attach(&environment);
+    tmux.line("restart");
+    tmux.wait_for_question("used by 2 other clients", "keep, restart or quit?");
+    assert_eq!(server(&environment), first);
+    tmux.line("restart");
+    tmux.wait_for_line("attached");
+    assert_ne!(server(&environment), first);
+    tmux.key("C-d");
+    tmux.wait_for_line("code 0");
+    drop((first_client, second_client));
+}
+
+#[test]
 fn the_agents_own_work_keeps_its_server() {
     let environment = stand_in("opencode");
     drop(Client::attach(&environment));

@@ -64,6 +64,14 @@ impl<'a> Tmux<'a> {
         self.wait(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
+    /// What is seen once the cursor stands behind `question`, below a text that no earlier question had.
+    #[track_caller]
+    pub fn wait_for_question(&self, text: &str, question: &str) -> String {
+        let stands =
+            |screen: &str| screen.trim_end().lines().last().is_some_and(|line| line.contains(question));
+        self.wait(&format!("{text:?} and {question:?}"), |screen| screen.contains(text) && stands(screen))
+    }
+
     #[track_caller]
     pub fn wait(&self, what: &str, seen: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();

@@ -192,6 +192,28 @@ fn a_newer_version_is_offered_once_and_taken_on_a_yes() {
 }
 
 #[test]
+fn a_yes_to_a_newer_version_ends_nothing_that_sleeps_by_then() {
+    let environment = TestEnvironment::new();
+    crate::steps::with_agent(&environment);
+    installed(&environment);
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let text = serde_json::json!({ "agents": { "pi": { "asked": now, "version": "1.3.0" } } });
+    environment.write("home/state/agents-sandbox/agent-versions.json", &text.to_string());
+    environment.run(&["stop", "--cold", "--agent", "pi"]).success();
+    let before = state(&environment)["image_digest"].clone();
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P run --agent pi; echo \"code $?\"");
+    tmux.wait_for("upgrade, keep or quit?");
+    environment.run_at_once(&["exec", "--agent", "pi", "true"]).success();
+    environment.run_at_once(&["stop", "--agent", "pi"]).success();
+    tmux.key("Enter");
+    let screen = tmux.wait_for_line("code 0");
+    assert!(screen.contains("pi is not upgraded now"), "{screen}");
+    assert!(!screen.contains("is dropped"), "{screen}");
+    assert_eq!(state(&environment)["image_digest"], before);
+}
+
+#[test]
 fn a_pinned_version_stays_until_it_is_taken_back() {
     let environment = TestEnvironment::new();
     crate::steps::with_agent(&environment);

@@ -15,7 +15,9 @@ mod restart;
 mod transfer;
 mod walls;
 
-use sandbox_state::{ProjectState, ProvisionRecord, read_record, write_record};
+use std::ops::ControlFlow;
+
+use sandbox_state::{ProjectState, ProvisionRecord, SandboxFiles, read_record, write_record};
 
 use crate::locks::boot_lock;
 use crate::{Context, LifecycleError, Result, Up, UpRequest};
@@ -26,7 +28,7 @@ pub use host_files::open_host_file;
 pub use walls::walls;
 
 use bundle::Bundle;
-use restart::{Restart, may_restart};
+use restart::{Answer, Restart, check_still_up, may_restart};
 use transfer::transfer;
 
 /// What [`provision`] did.
@@ -43,7 +45,8 @@ pub enum Provisioned {
 /// file changes.
 ///
 /// A server that runs with the former configuration is forgotten, so that [`crate::ensure_daemon`] starts it
-/// anew, where nobody else is attached and no session is at work, or [`crate::Decisions::server`] says so.
+/// anew, where nobody else is attached and no session is at work, or [`crate::Decisions::server`] says so. While a
+/// person is asked no lock is held; a sandbox that is stopped meanwhile is [`LifecycleError::EndedMeanwhile`].
 pub fn provision(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<(Provisioned, Assembly)> {
     let mounts = &request.settings.mounts;
     let assembly = assemble(&context.layout, &request.project, mounts, request.agent, &request.provision)?;
@@ -66,13 +69,30 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
     if look()?.2.is_empty() {
         return Ok(Provisioned::Unchanged);
     }
-    let _lock = boot_lock(context, &target, request.verb)?;
-    let (home, mut record, bundle) = look()?;
+    let mut answer: Option<Answer> = None;
+    let (_lock, (home, mut record, bundle), restart) = loop {
+        let lock = boot_lock(context, &target, request.verb)?;
+        if answer.is_some() {
+            check_still_up(context, up)?;
+        }
+        let found = look()?;
+        let meant = answer.as_ref().is_some_and(|answer| answer.restarts(&files));
+        let served = files.daemon().exists() && (meant || found.2.touches(up.profile.config.guest_dir));
+        if !served {
+            break (lock, found, None);
+        }
+        match may_restart(context, request, up, &files, answer.as_ref())? {
+            ControlFlow::Continue(restart) => break (lock, found, Some(restart)),
+            ControlFlow::Break(question) => {
+                drop(lock);
+                answer = Some(question.ask(context)?);
+            }
+        }
+    };
     if bundle.is_empty() {
+        forget_server(context, &files, restart)?;
         return Ok(Provisioned::Unchanged);
     }
-    let served = bundle.touches(up.profile.config.guest_dir) && files.daemon().exists();
-    let restart = served.then(|| may_restart(context, request, up, &files)).transpose()?;
     let step = context.reporter.begin("copying configuration into the sandbox");
     transfer(context.runtime.as_ref(), &up.name, &bundle)
         .map_err(|problem| LifecycleError::Provision { agent: request.agent, problem })?;
@@ -81,6 +101,12 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
     record.home_volume = home;
     record.files = bundle.files;
     write_record(&files.provision(), &record)?;
+    forget_server(context, &files, restart)?;
+    Ok(done)
+}
+
+/// So that it is started anew, where it may.
+fn forget_server(context: &Context<'_>, files: &SandboxFiles, restart: Option<Restart>) -> Result<()> {
     match restart {
         Some(Restart::Now) => fs_err::remove_file(files.daemon())?,
         Some(Restart::Later) => context
@@ -88,5 +114,5 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
             .info("the agent is in use, so it reads the new configuration when it next starts"),
         None => {}
     }
-    Ok(done)
+    Ok(())
 }

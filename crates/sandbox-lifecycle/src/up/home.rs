@@ -1,15 +1,17 @@
 //! What becomes of the home when its image changed.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use sandbox_model::{Digest, SandboxSpec, VolumeName};
 use sandbox_state::{ProjectState, SandboxFiles, write_record};
 
+use super::answers::{Answers, NewImage, Question};
 use super::attach::IMAGE_FINGERPRINT;
 use super::plan::Plan;
 use crate::home_volume::remove_unrecorded;
 use crate::volumes::{How, make};
-use crate::{Change, Context, Declined, HomeChoice, HomeQuestion, Result, Target, home_choice_needed};
+use crate::{Change, Context, Declined, HomeChoice, Result, Target, home_choice_needed};
 
 /// Another home, as the user chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,30 +20,38 @@ pub enum NewHome {
     Migrate,
 }
 
-/// Asks, where there is something to ask; `None` keeps the home. Nothing has happened yet.
+/// What the user wants of it, or the question that comes before; `None` keeps the home. Nothing has happened yet.
 pub fn ask(
     context: &Context<'_>,
+    answers: &Answers,
     plan: &Plan,
     state: &ProjectState,
     wanted: &SandboxSpec,
     changes: &[Change],
-) -> Result<Option<NewHome>> {
+) -> Result<ControlFlow<Question, Option<NewHome>>> {
+    let same = Ok(ControlFlow::Continue(None));
     let recreates = matches!(plan, Plan::Create | Plan::Recreate | Plan::StopAndRecreate);
-    let Some(volume) = &state.home_volume else { return Ok(None) };
+    let Some(volume) = &state.home_volume else { return same };
     if !home_choice_needed(state.image_digest.as_ref(), &wanted.image_digest, recreates) {
-        return Ok(None);
+        return same;
     }
-    let change = changes.iter().find(|change| change.setting == "image");
-    let question = HomeQuestion { sandbox: &wanted.name, volume, change };
-    match context.reporter.decisions().home(&question) {
-        HomeChoice::Keep => {
+    let question = NewImage {
+        sandbox: wanted.name.clone(),
+        volume: volume.clone(),
+        image: wanted.image_digest.clone(),
+        change: changes.iter().find(|change| change.setting == "image").cloned(),
+    };
+    let new = match answers.to_new_image(context, &question) {
+        ControlFlow::Break(question) => return Ok(ControlFlow::Break(question)),
+        ControlFlow::Continue(HomeChoice::Keep) => {
             context.reporter.info(&format!("the image changed; the home volume {volume} is kept"));
-            Ok(None)
+            return same;
         }
-        HomeChoice::Reset => Ok(Some(NewHome::Reset)),
-        HomeChoice::Migrate => Ok(Some(NewHome::Migrate)),
-        HomeChoice::Quit => Err(Declined::error()),
-    }
+        ControlFlow::Continue(HomeChoice::Reset) => NewHome::Reset,
+        ControlFlow::Continue(HomeChoice::Migrate) => NewHome::Migrate,
+        ControlFlow::Continue(HomeChoice::Quit) => return Err(Declined::error()),
+    };
+    Ok(ControlFlow::Continue(Some(new)))
 }
 
 /// Makes the new home, of a sandbox at rest, and records it. The old volume stays.

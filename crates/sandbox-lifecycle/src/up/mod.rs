@@ -1,6 +1,8 @@
 //! Bringing a sandbox up.
 
+mod answers;
 mod attach;
+mod decide;
 mod guest;
 mod home;
 pub(crate) mod live_ports;
@@ -17,7 +19,7 @@ pub(crate) mod spec;
 mod stakes;
 
 pub(crate) use attach::IMAGE_FINGERPRINT;
-pub(crate) use others::held;
+pub(crate) use others::{InUse, held, life};
 pub use rehearse::{Extent, Rehearsal, rehearse};
 
 use std::time::{Duration, Instant};
@@ -27,6 +29,8 @@ use sandbox_keeper::Draining;
 use sandbox_model::{SandboxName, Status};
 
 use crate::{Context, Lease, LifecycleError, Result, UpRequest, sandbox_name};
+
+use answers::{Answers, Question};
 
 /// A stop takes seconds; one that takes longer than this is stuck.
 const STOP_DEADLINE: Duration = Duration::from_mins(2);
@@ -57,26 +61,46 @@ enum Outcome {
     Stopping(Draining),
     /// Someone else is stopping it, or it went away between two looks.
     Unsettled,
+    /// The user decides how it goes on.
+    Ask(Question),
+}
+
+/// What one try hands to the next.
+#[derive(Debug, Default)]
+struct Course {
+    /// The sandbox was started.
+    booted: bool,
+    /// The user asked, with this very command, for another image: by a rebuild, which is done, or by a version, which
+    /// is noted. Until the sandbox starts with it, one that runs is not the one that is wanted.
+    rebuilt: bool,
+    answers: Answers,
 }
 
 /// Brings the sandbox of a checkout and agent up and attaches to it.
 ///
 /// Makes what is missing (image, home volume, sandbox), boots it, and starts its keeper. Any number of
 /// calls at once, from any number of processes, end with one sandbox. Blocks for as long as it takes;
-/// progress goes to the context's reporter.
+/// progress goes to the context's reporter. While a person is asked no lock is held; with the answer everything is
+/// looked at anew.
 pub fn up(context: &Context<'_>, request: &UpRequest) -> Result<Up> {
     let mut request = request.clone();
-    let mut booted = false;
-    let deadline = Instant::now() + STOP_DEADLINE;
+    let mut course = Course::default();
+    let mut deadline = Instant::now() + STOP_DEADLINE;
     mounts::remember(&context.layout, &request.settings.mounts)?;
     let content_id = context.images.content_id(context, &request.build_request())?;
     loop {
-        let outcome = match attach::attach(context, &request, &content_id)? {
+        let attached = if course.rebuilt { None } else { attach::attach(context, &request, &content_id)? };
+        let outcome = match attached {
             Some(outcome) => outcome,
-            None => prepare::prepare(context, &mut request, &content_id, &mut booted)?,
+            None => prepare::prepare(context, &mut request, &content_id, &mut course)?,
         };
         match outcome {
-            Outcome::Up(up) => return Ok(Up { started: booted, ..up }),
+            Outcome::Up(up) => return Ok(Up { started: course.booted, ..up }),
+            Outcome::Ask(question) => {
+                course.answers.ask(context, question)?;
+                // The person took that time, and no stop.
+                deadline = Instant::now() + STOP_DEADLINE;
+            }
             Outcome::Stopping(keeper) => {
                 let step = context.reporter.begin("waiting for the sandbox to stop");
                 keeper.wait();

@@ -1,5 +1,7 @@
 //! The long way, under the boot lock: image, home volume, sandbox, boot, keeper.
 
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use sandbox_keeper::LeaseOutcome;
@@ -8,14 +10,15 @@ use sandbox_runtime::SandboxInfo;
 use sandbox_state::{ProjectState, SandboxFiles, check_space, crash, read_record, write_record};
 
 use super::attach::{IMAGE_FINGERPRINT, attach, finish, tell_applied, tell_pending};
-use super::plan::{Plan, plan, withdraws};
-use super::stakes::{Stake, at_stake};
-use super::{Outcome, guest, home, live_ports, live_resources, live_secrets, mounts, ports, proxy, spec};
+use super::decide::decide;
+use super::plan::Plan;
+use super::{
+    Course, Outcome, guest, home, live_ports, live_resources, live_secrets, mounts, ports, proxy, spec,
+};
 use crate::locks::{boot_lock, use_images};
 use crate::{
-    Change, Class, Context, Declined, LifecycleError, Result, RunningChoice, RunningQuestion,
-    SleepingQuestion, Stage, UpRequest, build, drift, home_volume, host_path, keeper, memory, sandbox_name,
-    versions,
+    Context, LifecycleError, Result, Stage, Target, UpRequest, build, drift, home_volume, host_path, keeper,
+    memory, sandbox_name, versions,
 };
 
 /// A guest that is stopped to be made anew has this long to end.
@@ -26,18 +29,20 @@ const STATE_SPACE: u64 = 256 << 10;
 /// A root disk and a home with nothing in them.
 const DATA_SPACE: u64 = 16 << 20;
 
-/// `request.rebuild` is taken back once it is done, and `booted` is set once the sandbox was started, so
-/// that another round does neither again.
+/// `request.rebuild` is taken back once it is done, and `course` says what another round need not do again. Ends
+/// with a question where a person is to be asked: nothing has ended then, and no lock is held any more.
 pub fn prepare(
     context: &Context<'_>,
     request: &mut UpRequest,
     content_id: &str,
-    booted: &mut bool,
+    course: &mut Course,
 ) -> Result<Outcome> {
     let target = request.target();
     let lock = boot_lock(context, &target, request.verb)?;
     // Whoever held the lock may have done all the work.
-    if let Some(outcome) = attach(context, request, content_id)? {
+    if !course.rebuilt
+        && let Some(outcome) = attach(context, request, content_id)?
+    {
         return Ok(outcome);
     }
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
@@ -46,16 +51,12 @@ pub fn prepare(
     // Nobody removes images while one is about to be used.
     let images = use_images(context, request.verb)?;
     let image = Stage::Image.run(context.reporter, || image(context, request, &state, content_id))?;
-    let rebuilt = std::mem::take(&mut request.rebuild) || is_other_version(request, &state);
+    course.rebuilt |= std::mem::take(&mut request.rebuild) || is_other_version(request, &state);
     versions::remember_wanted(&mut state, &files, request.agent_version.as_ref())?;
 
     let workspace = guest::workspace(&request.project, context.identity, request.settings.workspace_quota)?;
     let owner = (workspace.guest_uid, workspace.guest_gid);
-    let (volume, home, made) = Stage::HomeVolume
-        .run(context.reporter, || home_volume::ensure(context, &target, &state, &image.digest, owner))?;
-    if made {
-        home::record(&files, &mut state, &volume, &home, &image.digest)?;
-    }
+    let home = make_home(context, &target, &files, &mut state, &image.digest, owner)?;
 
     let begin = Instant::now();
     let mut name = sandbox_name(context, &target)?;
@@ -64,7 +65,11 @@ pub fn prepare(
     let existing = settled(context, request, &name, &wanted)?;
     let mut asleep = false;
     let with_added = live_ports::with_added(existing.as_ref(), &wanted);
-    let plan = decide(context, request, existing.as_ref(), &with_added, rebuilt)?;
+    let plan =
+        match decide(context, request, &course.answers, existing.as_ref(), &with_added, course.rebuilt)? {
+            ControlFlow::Continue(plan) => plan,
+            ControlFlow::Break(question) => return Ok(Outcome::Ask(question)),
+        };
     // One that changes boots, with what the settings say alone.
     if plan == Plan::Start {
         wanted = with_added;
@@ -75,10 +80,7 @@ pub fn prepare(
     }
     match &plan {
         Plan::Wait => return Ok(Outcome::Unsettled),
-        Plan::Refuse => {
-            let status = existing.map_or(Status::Created, |info| info.status);
-            return Err(LifecycleError::NotUsable { name, status });
-        }
+        Plan::Refuse => return Err(refused(name, existing)),
         // Whoever decided that it stays so has told it.
         Plan::Use { kept: true, .. } => {}
         Plan::Use { pending, .. } => tell_used(context, request, &state, pending),
@@ -99,7 +101,11 @@ pub fn prepare(
             let changes = existing.as_ref().map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
             let live = existing.as_ref().filter(|info| !info.status.is_at_rest());
             ports::check(&wanted.ports, live.map_or(&[], |info| &info.spec.ports))?;
-            let choice = home::ask(context, &plan, &state, &wanted, &changes)?;
+            let choice = match home::ask(context, &course.answers, &plan, &state, &wanted, &changes)? {
+                ControlFlow::Continue(choice) => choice,
+                ControlFlow::Break(question) => return Ok(Outcome::Ask(question)),
+            };
+            tell_nothing_left(context, course, &plan);
             tell_applied(context, request, &changes);
             if plan != Plan::Start {
                 memory::drop_saved(context, &name, "the sandbox changes")?;
@@ -130,7 +136,7 @@ pub fn prepare(
     if !matches!(plan, Plan::Use { .. }) {
         check_ssh_agent(context, request, &name)?;
         start(context, request, &name, asleep, &files, &mut state)?;
-        *booted = true;
+        (course.booted, course.rebuilt) = (true, false);
         // What wakes as it was has the image that it had.
         if !matches!(plan, Plan::Wake { kept: true, .. }) {
             versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
@@ -141,10 +147,48 @@ pub fn prepare(
     crash::point("the keeper has a client");
     drop(lock);
     Stage::Sandbox.report(context.reporter, done(&plan), begin.elapsed());
+    joined(context, request, &name, outcome)
+}
+
+fn joined(
+    context: &Context<'_>,
+    request: &UpRequest,
+    name: &SandboxName,
+    outcome: LeaseOutcome,
+) -> Result<Outcome> {
     match outcome {
-        LeaseOutcome::Leased(lease) => finish(context, request, &name, lease),
+        LeaseOutcome::Leased(lease) => finish(context, request, name, lease),
         LeaseOutcome::Draining(keeper) => Ok(Outcome::Stopping(keeper)),
         LeaseOutcome::NoKeeper => Ok(Outcome::Unsettled),
+    }
+}
+
+/// The file of the home volume, which is made and recorded where there is none.
+fn make_home(
+    context: &Context<'_>,
+    target: &Target,
+    files: &SandboxFiles,
+    state: &mut ProjectState,
+    image: &Digest,
+    owner: (u32, u32),
+) -> Result<PathBuf> {
+    let (volume, home, made) = Stage::HomeVolume
+        .run(context.reporter, || home_volume::ensure(context, target, state, image, owner))?;
+    if made {
+        home::record(files, state, &volume, &home, image)?;
+    }
+    Ok(home)
+}
+
+fn refused(name: SandboxName, existing: Option<SandboxInfo>) -> LifecycleError {
+    let status = existing.map_or(Status::Created, |info| info.status);
+    LifecycleError::NotUsable { name, status }
+}
+
+/// The user wanted to keep what was there, and it is gone by now.
+fn tell_nothing_left(context: &Context<'_>, course: &Course, plan: &Plan) {
+    if course.answers.keep() && *plan != Plan::Start {
+        context.reporter.info("there is nothing left to keep, so the sandbox starts with what changed");
     }
 }
 
@@ -266,68 +310,6 @@ pub fn image(
     let image = context.images.ensure(context, &build)?;
     build::load(context, &build, &image)?;
     Ok(Image { digest: image.digest, content_id: content_id.into() })
-}
-
-/// What to do with the sandbox that is there, asking where something would be lost.
-fn decide(
-    context: &Context<'_>,
-    request: &UpRequest,
-    existing: Option<&SandboxInfo>,
-    wanted: &SandboxSpec,
-    rebuilt: bool,
-) -> Result<Plan> {
-    let Some(info) = existing else { return Ok(Plan::Create) };
-    let plan = |keep| plan(Some((&info.status, &info.spec)), wanted, keep);
-    let alone = plan(false);
-    if info.status.is_at_rest() && withdraws(&info.spec, wanted) {
-        // Neither does it wake with what is not given any more, nor is what sleeps lost unasked.
-        return if info.saved_memory.is_some() && !rebuilt {
-            Err(LifecycleError::SecretWithdrawn(wanted.name.clone()))
-        } else {
-            Ok(alone)
-        };
-    }
-    let mut changes = drift(&info.spec, wanted);
-    let Some(stake) = at_stake(context, &request.target(), info, &alone, &changes, rebuilt) else {
-        return Ok(alone);
-    };
-    let kept = plan(true);
-    if !matches!(kept, Plan::Use { kept: true, .. } | Plan::Wake { kept: true, .. }) {
-        return Ok(kept);
-    }
-    if !matches!(stake, Stake::Memory(_)) {
-        changes.retain(|change| change.class == Class::Recreate);
-    }
-    match ask(context, wanted, &changes, &stake) {
-        RunningChoice::Keep => {
-            tell_kept(context, &wanted.name, &changes, &stake);
-            Ok(kept)
-        }
-        RunningChoice::Proceed => Ok(alone),
-        RunningChoice::Quit => Err(Declined::error()),
-    }
-}
-
-fn ask(context: &Context<'_>, wanted: &SandboxSpec, changes: &[Change], stake: &Stake) -> RunningChoice {
-    let (sandbox, decisions) = (&wanted.name, context.reporter.decisions());
-    let running = |held| decisions.running(&RunningQuestion { sandbox, changes, held });
-    match stake {
-        Stake::Held(held) => running(held),
-        Stake::Programs => running("not used just now, but not asleep yet"),
-        Stake::Memory(memory) => decisions.sleeping(&SleepingQuestion { sandbox, changes, memory: *memory }),
-    }
-}
-
-fn tell_kept(context: &Context<'_>, sandbox: &SandboxName, changes: &[Change], stake: &Stake) {
-    let why = match stake {
-        Stake::Held(_) => "others use the sandbox, so it keeps running as it is",
-        Stake::Programs => {
-            "the sandbox is not asleep yet, and keeps running as it is with whatever runs in it"
-        }
-        Stake::Memory(_) => "the sandbox sleeps with its programs, and wakes as it was",
-    };
-    let list: Vec<&str> = changes.iter().map(|change| change.setting).collect();
-    context.reporter.postponed(sandbox, &format!("{why}; changed since: {}", list.join(", ")));
 }
 
 /// Nobody uses it, or they were asked.

@@ -69,38 +69,63 @@ pub(crate) fn remember_wanted(
     Ok(())
 }
 
-/// Offers a newer version of the agent where one is known, the user has not been told of it, and the
-/// sandbox is about to start. What the user takes is what `request` then says.
-///
-/// `may_ask` is whether it may be a question. Fails with [`Declined`] where the user quits.
-pub fn offer_newer(context: &Context<'_>, request: &mut UpRequest, may_ask: bool) -> Result<()> {
+/// A newer version, for a sandbox that is about to start.
+struct Due {
+    installed: String,
+    newest: String,
+    /// The user saw a line about it, without being asked.
+    is_told: bool,
+    /// Another image would end what sleeps: that is worth a line, and no question whose answer is "yes" by default.
+    sleeps: bool,
+}
+
+fn due(context: &Context<'_>, request: &UpRequest) -> Result<Option<Due>> {
     let target = request.target();
     let known = agent_versions(&context.layout, &target)?;
     let pinned = request.agent_version.as_ref().is_some_and(|wanted| wanted.pinned);
-    let Some(offer) = offer::offer(&known).filter(|_| !pinned && !request.rebuild) else { return Ok(()) };
+    let Some(offer) = offer::offer(&known).filter(|_| !pinned && !request.rebuild) else { return Ok(None) };
     let info = context.runtime.inspect(&sandbox_name(context, &target)?)?;
     if info.as_ref().is_some_and(|info| !info.status.is_at_rest()) {
-        return Ok(());
+        return Ok(None);
     }
-    // Another image would end what sleeps: that is worth a line, and no question whose answer is "yes" by default.
-    let may_ask = may_ask && info.is_none_or(|info| info.saved_memory.is_none());
-    let question = VersionQuestion { agent: request.agent, installed: offer.installed, newest: offer.newest };
-    let choice = if may_ask { context.reporter.decisions().version(&question) } else { VersionChoice::Tell };
+    let sleeps = info.is_some_and(|info| info.saved_memory.is_some());
+    let (installed, newest) = (offer.installed.to_string(), offer.newest.to_string());
+    Ok(Some(Due { installed, newest, is_told: offer.is_told, sleeps }))
+}
+
+/// Offers a newer version of the agent where one is known, the user has not been told of it, and the
+/// sandbox is about to start. What the user takes is what `request` then says. No lock is held while a person is
+/// asked; a sandbox that was started meanwhile keeps its version.
+///
+/// `may_ask` is whether it may be a question. Fails with [`Declined`] where the user quits.
+pub fn offer_newer(context: &Context<'_>, request: &mut UpRequest, may_ask: bool) -> Result<()> {
+    let Some(offer) = due(context, request)? else { return Ok(()) };
+    let Due { installed, newest, is_told, sleeps } = offer;
+    let question = VersionQuestion { agent: request.agent, installed: &installed, newest: &newest };
+    let ask = may_ask && !sleeps;
+    let choice = if ask { context.reporter.decisions().version(&question) } else { VersionChoice::Tell };
     match choice {
         VersionChoice::Upgrade => {
-            request.agent_version = Some(AgentVersion { version: offer.newest.to_string(), pinned: false });
+            if due(context, request)?.is_some_and(|now| now.installed == installed && !now.sleeps) {
+                request.agent_version = Some(AgentVersion { version: newest, pinned: false });
+            } else {
+                let agent = request.agent;
+                context.reporter.info(&format!(
+                    "{agent} is not upgraded now: its sandbox is not as it was when you were asked"
+                ));
+            }
         }
         VersionChoice::Quit => return Err(Declined::error()),
-        VersionChoice::Keep => mark(context, request, |state| state.offered = Some(offer.newest.into()))?,
+        VersionChoice::Keep => mark(context, request, |state| state.offered = Some(newest))?,
         VersionChoice::Tell => {
-            if offer.is_told {
+            if is_told {
                 return Ok(());
             }
             context.reporter.info(&format!(
-                "{0} {1} is out; this sandbox has {2}; `agents-sandbox build --agent {0} --agent-version latest` takes it",
-                request.agent, offer.newest, offer.installed
+                "{0} {newest} is out; this sandbox has {installed}; `agents-sandbox build --agent {0} --agent-version latest` takes it",
+                request.agent
             ));
-            mark(context, request, |state| state.told = Some(offer.newest.into()))?;
+            mark(context, request, |state| state.told = Some(newest))?;
         }
     }
     Ok(())

@@ -8,6 +8,7 @@
 //! killed process left goes with the next one.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
@@ -112,7 +113,7 @@ pub struct Begun {
 
 impl Begun {
     /// Takes the locks, finds the old volume and gets the image. With `at_rest` nobody writes to the old
-    /// volume from then on.
+    /// volume from then on. No lock is held while a person is asked, and everything is looked at anew after that.
     pub fn new(
         context: &Context<'_>,
         wish: &Replacement,
@@ -120,17 +121,27 @@ impl Begun {
         purpose: &'static str,
     ) -> Result<Self, VolumeError> {
         let target = Target { checkout: wish.build.project.checkout.clone(), agent: wish.build.agent };
-        let boot = boot_lock(context, &target, purpose)?;
-        let old = named(context, &target, wish)?;
-        let path = usable(context, &target, &old, wish)?;
-        let mut running = user(context, &path)?;
-        if let (true, Some(name)) = (at_rest, &running) {
-            rest::make_rest(context, &target, name, &old)?;
-            running = user(context, &path)?;
-            if let Some(name) = running {
-                return Err(VolumeError::Running(name));
+        let mut agreed: Option<rest::Question> = None;
+        let (boot, old, path, running) = loop {
+            let boot = boot_lock(context, &target, purpose)?;
+            let old = named(context, &target, wish)?;
+            let path = usable(context, &target, &old, wish)?;
+            let name = match user(context, &path)? {
+                Some(name) if at_rest => name,
+                there => break (boot, old, path, there.is_some()),
+            };
+            match rest::make_rest(context, &target, &name, &old, agreed.as_ref())? {
+                ControlFlow::Break(question) => {
+                    drop(boot);
+                    question.ask(context)?;
+                    agreed = Some(question);
+                }
+                ControlFlow::Continue(()) => match user(context, &path)? {
+                    Some(name) => return Err(VolumeError::Running(name)),
+                    None => break (boot, old, path, false),
+                },
             }
-        }
+        };
         let request = BuildRequest { rebuild: false, ..wish.build.clone() };
         let images = use_images(context, purpose)?;
         let content_id = context.images.content_id(context, &request)?;
@@ -146,7 +157,7 @@ impl Begun {
             path,
             old,
             content_id,
-            running: running.is_some(),
+            running,
             remove_old: wish.remove_old,
         })
     }
