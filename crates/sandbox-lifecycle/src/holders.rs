@@ -6,8 +6,8 @@ use std::path::Path;
 
 use sandbox_state::{is_locked, read_holder};
 
-/// `process 4711 (agents-sandbox run)`, for each process of this user that holds a lock on the file. Empty
-/// where the system does not tell, as of a process that knows secrets.
+/// `process 4711 (run)`, for each process of this user that holds a lock on the file: what it wrote there that it
+/// does, or else its program and verb. Empty where the system does not tell, as of a process that knows secrets.
 pub fn of(path: &Path) -> Vec<String> {
     let Ok(path) = path.canonicalize() else { return Vec::new() };
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -16,6 +16,8 @@ pub fn of(path: &Path) -> Vec<String> {
         .filter(|pid| holds(*pid, &path))
         .collect();
     pids.sort_unstable();
+    let written = read_holder(&path).to_string();
+    let describe = |pid| if written.starts_with(&signature(pid)) { written.clone() } else { describe(pid) };
     pids.into_iter().map(describe).collect()
 }
 
@@ -33,8 +35,12 @@ pub fn holds(pid: u32, path: &Path) -> bool {
 
 /// Whether the lock's text says that the process holds it, exclusively.
 pub fn signed(pid: u32, path: &Path) -> bool {
-    let ours = format!("process {pid} (");
-    read_holder(path).to_string().starts_with(&ours) && is_locked(path).unwrap_or(false)
+    read_holder(path).to_string().starts_with(&signature(pid)) && is_locked(path).unwrap_or(false)
+}
+
+/// How the text of whoever holds a lock exclusively begins.
+fn signature(pid: u32) -> String {
+    format!("process {pid} (")
 }
 
 /// The program and its verb; what else was typed may be long, and nobody's business.
@@ -78,6 +84,7 @@ mod tests {
         assert!(!signed(me, &path));
         let lock = Lock::take(&path, LockMode::Exclusive, "test", |_| {}).unwrap();
         assert!(signed(me, &path) && !signed(me / 10, &path));
+        assert_eq!(of(&path), [format!("process {me} (test)")]);
         drop(lock);
         assert!(!signed(me, &path), "the text of a former holder");
     }

@@ -183,7 +183,7 @@ impl Events for Progress<'_> {
     }
 
     fn waiting(&mut self, holder: &str) {
-        self.stage(&format!("waiting for {holder}"));
+        self.stage(&format!("waiting for {holder} to let go of the image"));
     }
 
     fn cancelled(&self) -> bool {

@@ -123,11 +123,15 @@ pub fn choose(
     let other = |error: StateError| RuntimeError::Other { context: error.to_string(), source: None };
     let mut trial = Trial::read(layout, host);
     if decide(setting, hint, trial.outcome.as_ref()) == Decision::TryMicrosandbox {
-        let _lock =
-            Lock::take(&layout.microsandbox_trial_lock(), LockMode::Exclusive, "try microsandbox", |_| {
-                tell("waiting for the first boot of microsandbox, which another process tries …");
-            })
-            .map_err(other)?;
+        let _lock = Lock::take(
+            &layout.microsandbox_trial_lock(),
+            LockMode::Exclusive,
+            "try microsandbox",
+            |holder| {
+                tell(&format!("waiting for {holder}, which boots microsandbox for the first time …"));
+            },
+        )
+        .map_err(other)?;
         // Whoever held the lock may have tried it.
         trial = Trial::read(layout, host);
         if trial.outcome.is_none() {

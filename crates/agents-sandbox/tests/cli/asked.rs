@@ -1,8 +1,10 @@
 //! Nobody waits for a person who is asked, and an answer counts for what was asked about.
 
-use std::process::Child;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use sandbox_state::{Lock, LockMode};
 use serde_json::Value;
 
 use crate::environment::TestEnvironment;
@@ -155,4 +157,21 @@ fn a_sandbox_is_stopped_while_somebody_is_asked_about_its_home() {
     assert!(screen.contains("is the home volume from the next run on"), "{screen}");
     assert_eq!(environment.volumes().len(), 2);
     end(client);
+}
+
+#[test]
+fn a_command_that_waits_says_for_whom_and_for_what() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    let name = environment.sandbox();
+    let checkout = name.strip_suffix("-opencode").unwrap();
+    let path = environment.path(&format!("home/state/agents-sandbox/locks/{checkout}/opencode.lock"));
+    let lock = Lock::take(&path, LockMode::Exclusive, "run", |_| {}).unwrap();
+    let mut stopping = environment.command(&["stop"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(stopping.stderr.take().unwrap()).lines();
+    let waits = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("waiting for "))).unwrap();
+    let me = std::process::id();
+    assert_eq!(waits.unwrap(), format!("waiting for process {me} (run) to let go of sandbox {name} …"));
+    drop(lock);
+    assert!(stopping.wait().unwrap().success());
 }
