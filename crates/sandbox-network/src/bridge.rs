@@ -124,7 +124,7 @@ pub fn bridge(
         .map_err(BridgeError::Threads)?;
     let mut backend = network.take_backend();
     let boot = boot_network(&network, &policy);
-    let mut watch = Watch::new(policy, told, proxies, config.secrets.is_some());
+    let mut watch = Watch::new(policy, told, proxies, config.secrets.as_ref());
     ready(&boot);
     let mut turns = Turns::new(GuestAddresses::of(config.slot));
     let outcome = pump::pump(guest, &mut *backend, &mut watch, &mut turns);

@@ -27,6 +27,13 @@ pub struct BridgeSecrets {
     pub authority: Authority,
 }
 
+impl BridgeSecrets {
+    /// Whether one of them is kept from some host.
+    pub(crate) fn are_for_some_hosts(&self) -> bool {
+        self.secrets.iter().any(|secret| !secret.hosts.is_empty())
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("the value of the secret {name} is missing")]

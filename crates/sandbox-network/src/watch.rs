@@ -19,6 +19,7 @@ use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::named::{FirstWords, refusal};
 use crate::ping::{Pings, echo};
+use crate::secrets::BridgeSecrets;
 use crate::server_first;
 
 /// Flags of a segment: the first of a connection has only the one of the two.
@@ -39,20 +40,29 @@ pub(crate) struct Watch {
     names: HashMap<IpAddr, String>,
     proxies: Option<Arc<Proxies>>,
     words: FirstWords,
-    /// Names decide about connections.
-    has_names: bool,
+    /// What connections say first decides about them.
+    words_decide: bool,
+    /// Some secret is for some hosts alone.
+    scoped: bool,
     pings: Pings,
     /// TLS is ended here, that of resolvers too.
     ends_tls: bool,
 }
 
 impl Watch {
-    /// `ends_tls`: what the guest says inside of TLS is read.
-    pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>, ends_tls: bool) -> Self {
+    /// With `secrets`, what the guest says inside of TLS is read.
+    pub fn new(
+        policy: Arc<Compiled>,
+        log: EventLog,
+        proxies: Option<Arc<Proxies>>,
+        secrets: Option<&BridgeSecrets>,
+    ) -> Self {
+        let scoped = secrets.is_some_and(BridgeSecrets::are_for_some_hosts);
         Self {
             state: policy.state(),
             words: FirstWords::default(),
-            has_names: policy.has_names(),
+            words_decide: policy.has_names() || scoped,
+            scoped,
             policy,
             log,
             lately: HashSet::new(),
@@ -60,7 +70,7 @@ impl Watch {
             names: HashMap::new(),
             proxies,
             pings: Pings::probe(),
-            ends_tls,
+            ends_tls: secrets.is_some(),
         }
     }
 
@@ -175,8 +185,8 @@ impl Watch {
         let Some(said) = segment.get(usize::from(offset >> 4) * 4..) else { return false };
         let first_words = self.words.are(from, to, said);
         if first_words
-            && self.has_names
-            && let Some(event) = refusal(to, said, &self.policy, &self.state)
+            && self.words_decide
+            && let Some(event) = refusal(to, said, &self.policy, &self.state, self.scoped)
         {
             self.log.report_named(&event, to);
         }

@@ -1,8 +1,9 @@
 //! Names are enforced where a connection says which host it is for, and IPv6 like IPv4.
 
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
-use sandbox_model::NetworkProfile;
+use sandbox_model::{NetworkProfile, SecretSpec, SecretValue, SecretValues};
 use sandbox_network::{Authority, BridgeConfig, BridgeSecrets, EventKind, Verdict};
 
 use crate::own::in_own_network;
@@ -48,7 +49,7 @@ fn one_name_of_an_address_opens_no_other_name_there() {
     let looking = BridgeConfig {
         secrets: Some(BridgeSecrets {
             secrets: Vec::new(),
-            values: sandbox_model::SecretValues::new(),
+            values: SecretValues::new(),
             authority: Authority::generate("test").unwrap(),
         }),
         ..plainly.clone()
@@ -125,4 +126,64 @@ fn ipv6_is_allowed_and_denied_like_ipv4() {
         assert_eq!(ask(address), Tcp::Refused, "{address}");
     }
     assert_eq!(guest.resolve("second.example.com"), Dns::Code(3));
+}
+
+/// The engine takes half of such an address for the host that no secret may go to. Where this fails, `FirstWords` and
+/// docs/network.md need not say so.
+#[test]
+fn a_secret_closes_ipv6_addresses_to_plain_http_and_to_nothing_else() {
+    serve_if_asked();
+    let case = "names::a_secret_closes_ipv6_addresses_to_plain_http_and_to_nothing_else";
+    let outside = in_own_network(case);
+    let (world, address) = (World::new(), "2606:4700:44::10");
+    let pages = world::serve(outside.listen(at(address, 8080)), |socket| socket);
+    let pages_of_ipv4 = world::serve(outside.listen(at("44.55.66.10", 8080)), |socket| socket);
+    let lines = outside.listen(at(address, 7000));
+    std::thread::spawn(move || {
+        for stream in lines.incoming() {
+            let (mut stream, mut line) = (stream.unwrap(), [0; 64]);
+            let count = stream.read(&mut line).unwrap();
+            stream.write_all(&line[..count]).unwrap();
+        }
+    });
+    // A name is listed as well, so that what connections say counts without a secret too.
+    let policy = config(NetworkProfile::None, &[address, "44.55.66.10", "second.example.com"], &[]);
+    let plainly = resolved_by(resolver::names(NAMES.to_vec()), policy);
+    let secret = SecretSpec {
+        name: "API_KEY".into(),
+        hosts: vec!["second.example.com".parse().unwrap()],
+        headers: vec!["authorization".into()],
+        query: false,
+        body: false,
+        fingerprint: String::new(),
+    };
+    let keeping = BridgeConfig {
+        secrets: Some(BridgeSecrets {
+            secrets: vec![secret],
+            values: SecretValues::from([("API_KEY".into(), SecretValue::new("sk-real-value".into()))]),
+            authority: Authority::generate("test").unwrap(),
+        }),
+        ..plainly.clone()
+    };
+    for (config, passes) in [(&plainly, true), (&keeping, false)] {
+        let (bridge, mut guest) = Bridge::start_trusting(case, config, false, Some(&world.root_pem));
+        let ok = |said: &Tcp| matches!(said, Tcp::Said(text) if text.starts_with(b"HTTP/1.1 200"));
+        for host in ["[2606:4700:44::10]:8080", "[2606:4700:44::10]"] {
+            let said = guest.tcp(at(address, 8080), get(host).as_bytes());
+            assert_eq!((ok(&said), pages.try_iter().count()), (passes, usize::from(passes)), "{said:?}");
+        }
+        let said = guest.tcp(at("44.55.66.10", 8080), get("44.55.66.10:8080").as_bytes());
+        assert_eq!((ok(&said), pages_of_ipv4.try_iter().count()), (true, 1), "{said:?}");
+        assert_eq!(guest.tcp(at(address, 7000), b"a line\r\n"), Tcp::Said(b"a line\r\n".to_vec()));
+        let events = bridge.events();
+        let mut told = events.iter().filter(|event| event.kind == EventKind::Http);
+        if passes {
+            assert_eq!(told.next(), None);
+        } else {
+            let told = told.next().unwrap();
+            assert_eq!((told.verdict, &told.opens), (Verdict::Failed, &None), "{told:?}");
+            assert_eq!(told.address.as_deref(), Some("[2606:4700:44::10]:8080"));
+        }
+        drop(bridge.end(guest));
+    }
 }
