@@ -2,8 +2,9 @@
 """Hosts that a sandbox may reach or not: `beyond NAMES-OR-EMPTY CERTIFICATE-OR-EMPTY LOG PLACE…`
 
 NAMES is `name=address,…`, answered at port 53 of the first place. A page answers at each `ADDRESS:PORT`, with TLS
-at port 443; at `udp:ADDRESS:PORT` every datagram is answered. LOG gets the head of each request, and a line for
-each datagram. Prints the ports of the pages once it listens.
+at port 443; at `udp:ADDRESS:PORT` every datagram is answered, and at `tcp:ADDRESS:PORT` the first line of every
+connection. LOG gets the head of each request, and a line for each of the others. Prints the ports of the pages once
+it listens.
 """
 
 import http.server
@@ -80,6 +81,20 @@ def echo(heard, address):
         heard.sendto(f"datagram at {address}\n".encode(), sender)
 
 
+def read_lines(listener, address):
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            # One that says nothing must not hold up the others.
+            connection.settimeout(10)
+            try:
+                words = connection.makefile(errors="replace").readline().strip()
+                note(f"{address} line {words}")
+                connection.sendall(f"line at {address}\n".encode())
+            except OSError:
+                pass
+
+
 def datagrams(place):
     heard = socket.socket(family(place[0]), socket.SOCK_DGRAM)
     heard.bind(place)
@@ -94,6 +109,11 @@ for text in places:
     if text.startswith("udp:"):
         place = parsed(text.removeprefix("udp:"))
         threading.Thread(target=echo, args=(datagrams(place), place[0]), daemon=True).start()
+        continue
+    if text.startswith("tcp:"):
+        place = parsed(text.removeprefix("tcp:"))
+        listener = socket.create_server(place, family=family(place[0]))
+        threading.Thread(target=read_lines, args=(listener, place[0]), daemon=True).start()
         continue
     server = Server(parsed(text))
     if server.server_address[1] == 443:

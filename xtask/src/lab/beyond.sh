@@ -47,7 +47,7 @@ names=$names,loop.example.com=127.0.0.1
 ip netns exec world /in/bin/beyond-server "$names" "$world/server.pem" "$HOME/logs/beyond.log" \
   93.184.216.{5,6,7}:{80,443} 93.184.216.6:{853,8853} '[2606:2800:220:1::'{5,6,7}']:'{80,8080} \
   161.0.0.{5,6}:80 10.77.0.{5,6}:80 169.254.{169.254,170.2}:80 \
-  udp:93.184.216.{6,7}:7000 'udp:[2606:2800:220:1::'{5,7}']:7000' \
+  udp:93.184.216.{6,7}:7000 'udp:[2606:2800:220:1::'{5,7}']:7000' 'tcp:[2606:2800:220:1::'{5,7}']:7001' \
   > "$world/outside" 2> "$HOME/logs/beyond.err" &
 outside=$!
 /in/bin/beyond-server "" "" "$HOME/logs/loopback.log" 127.0.0.1:{0,0} 161.0.0.1:0 \
@@ -81,6 +81,7 @@ network:
     - 93.184.216.6:853
     - 93.184.216.6:8853
     - "[2606:2800:220:1::5]:7000"
+    - "[2606:2800:220:1::5]:7001"
     - "[2606:2800:220:1::5]:8080"
   egress-deny: [denied.example.com, 161.0.0.6]
 YAML
@@ -124,6 +125,13 @@ pages() { # HOST/PORT[/NAME]…
     echo "$place: $got"
   done' pages "$@"
 }
+# The same with a line that is no HTTP.
+plain_lines() { # HOST/PORT…
+  program exec -- bash -c 'for place; do
+    got=$(timeout 20 bash -c "exec 3<>/dev/tcp/$place && printf \"a line\r\n\" >&3 && cat <&3" 2>/dev/null | tail -n 1)
+    echo "$place: $got"
+  done' plain_lines "$@"
+}
 # The same with a datagram.
 datagrams() { # HOST/PORT…
   program exec -- bash -c 'for place; do
@@ -146,12 +154,24 @@ resolved() { # NAME…
     resolved "$@"
 }
 got() { says "^$1: $2"; } # PLACE BEGINNING
-got_nothing() { says "^$1: " && ! says "^$1: \(page\|datagram\|answer\)"; }
+got_nothing() { says "^$1: " && ! says "^$1: \(page\|line\|datagram\|answer\)"; }
 # What stays shut for the guest is there for this machine.
 here() { # HOST PORT
   timeout 10 bash -c "exec 3<>/dev/tcp/$1/$2 && printf 'GET /here HTTP/1.0\r\nHost: $1\r\n\r\n' >&3 && cat <&3" | grep -q "page at $1"
 }
-# The guest asks for a page over TLS with a client of its own, and with the stand-in as its password.
+here_in_tls() { # ADDRESS NAME
+  printf 'GET /here HTTP/1.0\r\n\r\n' | timeout 10 openssl s_client -quiet -connect "$1:443" -servername "$2" 2>/dev/null |
+    grep -q "page at $1"
+}
+# The guest asks for a page over TLS with a client of its own; of a host that it finds at ADDRESS, if there is one,
+# whatever the resolver says.
+fetch() { # HOST [ADDRESS]
+  program exec --root -- sh -c 'rm -f /tmp/got /etc/apt/auth.conf; cp /etc/hosts /tmp/hosts
+    [ -z "$2" ] || echo "$2 $1" >> /etc/hosts
+    timeout 90 /usr/lib/apt/apt-helper -o Acquire::Retries=0 download-file "https://$1/y" /tmp/got 2>&1; cat /tmp/got
+    cat /tmp/hosts > /etc/hosts' fetch "$1" "${2:-}"
+}
+# The same with the stand-in as its password.
 ask() { # HOST
   program exec --root -- sh -c "rm -f /tmp/got
     printf 'machine $1 login user password %s\n' \"\$API_KEY\" > /etc/apt/auth.conf
