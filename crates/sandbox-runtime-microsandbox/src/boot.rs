@@ -12,6 +12,7 @@ use crate::machine;
 use crate::options::MsbOptions;
 use crate::power;
 use crate::record::Life;
+use crate::routes::Routes;
 
 /// How much of a log goes into an error.
 const LOG_TAIL: usize = 2_000;
@@ -57,6 +58,11 @@ pub fn boot(
     known: bool,
 ) -> Result<(), RuntimeError> {
     let create = create_line(files, paths, options, spec)?;
+    let reaches = (options.network_rules)(&spec.network)?.is_some();
+    let missing = reaches.then(|| Routes::of_this_computer().missing(!spec.ports.is_empty())).flatten();
+    if let Some(missing) = missing {
+        (options.notice)(missing);
+    }
     // It follows links.
     for source in [&spec.workspace.source].into_iter().chain(spec.mounts.iter().map(|mount| &mount.source)) {
         sandbox_state::open_resolved(source)?;

@@ -31,6 +31,7 @@ mod patience;
 mod power;
 mod record;
 mod roster;
+mod routes;
 mod sessions;
 mod told;
 

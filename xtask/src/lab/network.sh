@@ -272,6 +272,29 @@ if on microsandbox; then
   must "it does not connect directly" got other.example.com/80 "page at 93.184.216.6"
   end
 fi
+
+# The network beside this machine stays where it is, for both versions of IP.
+begin ipv4_is_there_without_a_way_out_or_its_lack_is_told
+program stop --cold
+must "stop ended with $code" test "$code" = 0
+ip route del default dev outside
+program exec -- true
+must "exit code $code" test "$code" = 0
+lack=$(grep -o "no route over IPv4" "$HOME/logs/stderr")
+pages six.example.com/80 "host.agents-sandbox.internal/$open" "host.agents-sandbox.internal/$shut" other.example.com/80
+must "an allowed name is not reached over IPv6" got six.example.com/80 "page at $six:6"
+must "the open service of this machine is not reached" got "host.agents-sandbox.internal/$open" "page at 127.0.0.1"
+must "the other service of this machine is reached" got_nothing "host.agents-sandbox.internal/$shut"
+if on qemu; then
+  must "somebody says that it lacks something" test -z "$lack"
+  must "an allowed name is not reached over IPv4" got other.example.com/80 "page at 93.184.216.6"
+else
+  must "nobody says what is missing" test -n "$lack"
+  # Where this fails, it need not be said.
+  must "IPv4 is there" got_nothing other.example.com/80
+fi
+end
+
 program stop -f
 leave_world
 verdict
