@@ -8,7 +8,7 @@ use super::steps::{Outcome, as_root, cached, run, text};
 const SUITE: &str = "trixie";
 /// `msb` refuses to load an image on a machine without certificates, though it fetches nothing.
 const PACKAGES: &str = "linux-image-cloud-amd64,kmod,e2fsprogs,ca-certificates,procps,iproute2,\
-    libseccomp2,libcap-ng0,qemu-system-x86,python3";
+    libseccomp2,libcap-ng0,qemu-system-x86,python3,git,openssh-client";
 
 /// Everything but the mounts is on the second disk, so that this one changes rarely.
 const INIT: &str = "\

@@ -1,4 +1,5 @@
-//! The images of the lab's sandboxes: Debian's smallest system with a user `dev`, and the same with opencode.
+//! The images of the lab's sandboxes: Debian's smallest system with a user `dev` and what signs commits, and the same
+//! with opencode.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,9 +7,14 @@ use std::process::Command;
 use super::steps::{Outcome, cached, run};
 
 const SUITE: &str = "trixie";
-const HOOKS: [&str; 2] = [
+const PACKAGES: &str = "openssh-client";
+const HOOKS: [&str; 3] = [
     "--customize-hook=chroot \"$1\" useradd --create-home --uid 1000 --shell /bin/bash dev",
     "--customize-hook=mkdir \"$1/workspace\"",
+    // git's program alone: the package would bring all of Perl, and every machine loads this image.
+    "--customize-hook=cd \"$1/tmp\" && APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\" apt-get --quiet download git && \
+     dpkg-deb --fsys-tarfile git_*.deb | tar --extract --directory \"$1\" ./usr/bin/git && rm git_*.deb && \
+     chroot \"$1\" git --version",
 ];
 
 /// The archive's lowest layer, which the image with the agent takes from it.
@@ -29,11 +35,12 @@ rm -rf package root opencode-*.tgz
 
 /// A folder with `image.tar`, a docker archive, and `image-id`.
 pub fn ensure(lab: &Path, program: &Path) -> Outcome<PathBuf> {
-    cached(lab, "image", &[SUITE, HOOKS[0], HOOKS[1], LOWEST], |dir| {
+    cached(lab, "image", &[SUITE, PACKAGES, HOOKS[0], HOOKS[1], HOOKS[2], LOWEST], |dir| {
         let layer = dir.join("layer.tar");
         let mut bootstrap = Command::new("mmdebstrap");
         bootstrap
             .args(["--quiet", "--variant=minbase", "--aptopt=Acquire::Check-Valid-Until \"false\""])
+            .arg(format!("--include={PACKAGES}"))
             .args(HOOKS)
             .arg(SUITE)
             .arg(&layer);

@@ -217,15 +217,38 @@ talk='use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ENV{SSH_AUTH_SOCK}) o
   for my $n (@ARGV) { print $s pack("N/a*", chr $n); read($s, my $l, 4) == 4 or die "it ended\n"; read($s, my $m, unpack("N", $l));
     my $first = ord $m; $m =~ s/[^ -~]+/ /g; print "$n: $first $m\n" }'
 
+# The guest makes a repository in the workspace, and a commit in it; this machine verifies that one's signature.
+commit='cd /workspace && rm -rf signed && git init --quiet signed && cd signed &&
+  git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m made'
+verified() { git -c safe.directory='*' -C signed verify-commit HEAD 2>&1 | grep -q 'Good "git" signature for a@b'; }
+unverified() { git -c safe.directory='*' -C signed log -1 --format=%s | grep -qx made && ! verified; }
+# The key of a person, whose git signs all commits with it. Its private half stays in an agent.
+rm -f "$world/key" "$world/keys"
+ssh-keygen -q -t ed25519 -N "" -C me@lab -f "$world/key"
+echo "a@b $(cat "$world/key.pub")" > "$world/allowed"
+cat > "$world/gitconfig" <<CONFIG
+[gpg]
+format = ssh
+[gpg "ssh"]
+allowedSignersFile = $world/allowed
+[user]
+signingkey = $world/key.pub
+[commit]
+gpgsign = true
+CONFIG
+export GIT_CONFIG_GLOBAL=$world/gitconfig
+
 begin the_users_ssh_agent_is_lent_where_it_was_asked_for_and_only_for_keys_and_signatures
 program exec -- sh -c 'echo "[$SSH_AUTH_SOCK]"; ls -d /run/agents-sandbox*/*sock* 2>/dev/null; true'
 must "a sandbox has an agent that was not asked for" test "$said" = "[]"
+program exec -- sh -c "$commit"
+must "a commit is signed that was not to be" unverified
 program stop --cold
 must "stop ended with $code" test "$code" = 0
 # From here on there is no secret.
 rm "$HOME/.config/agents-sandbox/env.secret.yaml"
 settings
-echo "ssh: { agent: true }" >> "$HOME/.config/agents-sandbox/config.yaml"
+printf 'ssh: { agent: true }\ngit: { signing: true }\n' >> "$HOME/.config/agents-sandbox/config.yaml"
 : > "$HOME/logs/ssh-agent-stand-in.log"
 rm -f "$world/agent"
 /in/bin/ssh-agent-stand-in "$world/agent" "$HOME/logs/ssh-agent-stand-in.log" 2> "$HOME/logs/ssh-agent-stand-in.err" &
@@ -243,6 +266,22 @@ must "the refusal is not in it" says "refused: remove keys"
 kill $agent; wait $agent 2>/dev/null
 SSH_AUTH_SOCK=$world/agent program exec -- perl -e "$talk" 11
 must "an agent that is gone lists keys" test "$code" != 0 -a -z "$said"
+end
+
+begin commits_are_signed_with_the_users_agent_where_that_was_asked_for
+ssh-agent -D -a "$world/keys" > /dev/null 2> "$HOME/logs/ssh-agent.err" &
+agent=$!
+until [ -S "$world/keys" ] || ! kill -0 $agent; do sleep 0.1; done
+SSH_AUTH_SOCK=$world/keys ssh-add -q "$world/key"
+SSH_AUTH_SOCK=$world/keys program exec -- sh -c "$commit"
+must "exit code $code" test "$code" = 0
+must "its signature is not that of the person's key" verified
+program logs ssh-agent
+must "nobody keeps a record of it" says "signed with me@lab .*: a signature for git"
+kill $agent; wait $agent 2>/dev/null
+SSH_AUTH_SOCK=$world/keys program exec -- sh -c "$commit"
+must "a commit is made without the agent that is to sign it" test "$code" != 0
+rm -rf signed
 end
 
 begin without_a_secret_plain_http_reaches_an_ipv6_address_too
