@@ -7,11 +7,14 @@
 mod addresses;
 mod engines;
 mod etc;
+mod foreign;
 mod mounts;
 mod netlink;
 mod network;
 mod root;
 mod trust;
+
+pub use foreign::bind_engines;
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -27,6 +27,11 @@ pub fn bind(disk: &str, steps: &Steps) -> Result<(), BootError> {
     Ok(())
 }
 
+/// Whether the image has an engine whose layers would lie on the root.
+pub fn lack_a_place() -> bool {
+    STORES.iter().any(|(store, _)| is_empty_folder(Path::new(store)))
+}
+
 /// A link is none: where it leads, the image or its user has decided.
 fn is_empty_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())

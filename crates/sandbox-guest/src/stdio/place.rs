@@ -1,5 +1,5 @@
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -98,6 +98,12 @@ impl Place {
             crate::sysctls::apply();
             // A guest without that file, or a caller who may not write it, has the host's other name all the same.
             let _ = crate::host_name::add(Path::new("/etc/hosts"));
+            // Without it an engine copies whole layers, and works.
+            if let Err(error) = crate::boot::bind_engines(&self.folder.join("disk"))
+                && let Ok(mut console) = open_console()
+            {
+                let _ = writeln!(console, "guest: container engines get no place on the disk: {error}");
+            }
             this = resident::settle(&self.folder.join(ASIDE));
         }
         let socket = self.socket();
@@ -117,7 +123,11 @@ impl Place {
     }
 
     fn complaints(&self) -> Stdio {
-        let console = || File::options().append(true).open(CONSOLE).map(Stdio::from);
-        if self.is_guest { console().unwrap_or_else(|_| Stdio::null()) } else { Stdio::null() }
+        let console = if self.is_guest { open_console().ok() } else { None };
+        console.map_or_else(Stdio::null, Stdio::from)
     }
+}
+
+fn open_console() -> io::Result<File> {
+    File::options().append(true).open(CONSOLE)
 }
