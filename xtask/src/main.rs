@@ -27,7 +27,7 @@ chores:
   bench overhead     our program beside plain msb, inside an emulated machine
   lab [CASE…]        the program and the runtime contract on real microsandbox, inside an emulated machine:
                      the short run; `all`; named cases of the contract; or one machine alone:
-                     own, lent, program, network, snapshot, trouble, agent";
+                     own, lent, program, network, snapshot, trouble, agent, docker";
 
 /// Each of these boots the machine, which takes half a minute emulated.
 const COLD_ROUNDS: usize = 3;

@@ -17,6 +17,8 @@ BUN_JSC_useDFGJIT=0
 BUN_JSC_useFTLJIT=0
 ENV
 cd "$HOME/talk" || exit 1
+# A sandbox has IPv4 where this machine knows a way to this address.
+ip address add 192.0.2.1/32 dev lo
 
 coproc PROVIDER { exec python3 /in/bin/fake-provider 0 "$HOME/logs/provider.log" 2>"$HOME/logs/provider.err"; }
 provider=$PROVIDER_PID

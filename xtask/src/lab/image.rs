@@ -1,5 +1,5 @@
-//! The images of the lab's sandboxes: Debian's smallest system with a user `dev` and what signs commits, and the same
-//! with opencode.
+//! The images of the lab's sandboxes: Debian's smallest system with a user `dev` and what signs commits, the same with
+//! opencode, and the same with Docker.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +15,15 @@ const HOOKS: [&str; 3] = [
     "--customize-hook=cd \"$1/tmp\" && APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\" apt-get --quiet download git && \
      dpkg-deb --fsys-tarfile git_*.deb | tar --extract --directory \"$1\" ./usr/bin/git && rm git_*.deb && \
      chroot \"$1\" git --version",
+];
+
+/// What of Docker the images of real sandboxes have from Debian, but for compose.
+const DOCKER_PACKAGES: &str = "docker.io,docker-cli,docker-buildx,iptables,curl,procps";
+/// A registry without TLS is one that the engine must be told about: the host, as guests of either runtime see it.
+const DOCKER_HOOKS: [&str; 2] = [
+    "--customize-hook=chroot \"$1\" sh -c 'getent group docker > /dev/null || groupadd docker; usermod -a -G docker dev'",
+    "--customize-hook=mkdir -p \"$1/etc/docker\" \"$1/var/lib/docker\" && \
+     echo '{\"insecure-registries\": [\"172.16.0.0/12\", \"198.18.0.0/15\"]}' > \"$1/etc/docker/daemon.json\"",
 ];
 
 /// The archive's lowest layer, which the image with the agent takes from it.
@@ -35,16 +44,27 @@ rm -rf package root opencode-*.tgz
 
 /// A folder with `image.tar`, a docker archive, and `image-id`.
 pub fn ensure(lab: &Path, program: &Path) -> Outcome<PathBuf> {
-    cached(lab, "image", &[SUITE, PACKAGES, HOOKS[0], HOOKS[1], HOOKS[2], LOWEST], |dir| {
+    bootstrapped(lab, program, "image", PACKAGES, &[])
+}
+
+/// The same with Docker.
+pub fn ensure_docker(lab: &Path, program: &Path) -> Outcome<PathBuf> {
+    bootstrapped(lab, program, "docker", &format!("{PACKAGES},{DOCKER_PACKAGES}"), &DOCKER_HOOKS)
+}
+
+fn bootstrapped(lab: &Path, program: &Path, kind: &str, packages: &str, hooks: &[&str]) -> Outcome<PathBuf> {
+    let hooks = [&HOOKS[..], hooks].concat();
+    let key = [&[SUITE, packages, LOWEST][..], &hooks].concat();
+    cached(lab, kind, &key, |dir| {
         let layer = dir.join("layer.tar");
         let mut bootstrap = Command::new("mmdebstrap");
         bootstrap
             .args(["--quiet", "--variant=minbase", "--aptopt=Acquire::Check-Valid-Until \"false\""])
-            .arg(format!("--include={PACKAGES}"))
-            .args(HOOKS)
+            .arg(format!("--include={packages}"))
+            .args(&hooks)
             .arg(SUITE)
             .arg(&layer);
-        run("bootstrapping the sandboxes' image", &mut bootstrap)?;
+        run(&format!("bootstrapping the sandboxes' image ({kind})"), &mut bootstrap)?;
         run("packing it", Command::new(program).arg("pack").arg(dir).arg(&layer))?;
         std::fs::remove_file(&layer).map_err(|error| error.to_string())
     })

@@ -12,6 +12,8 @@ const ENGINE: &str = include_str!("engine.sh");
 const WORDS: &str = include_str!("words.sh");
 const PROGRAM: &str = include_str!("program.sh");
 const AGENT: &str = include_str!("agent.sh");
+const DOCKER: &str = include_str!("docker.sh");
+const REGISTRY: &str = include_str!("registry.py");
 const BEYOND: &str = include_str!("beyond.sh");
 const BEYOND_SERVER: &str = include_str!("beyond.py");
 const NETWORK: &str = include_str!("network.sh");
@@ -30,6 +32,8 @@ pub struct Parts {
     pub image: PathBuf,
     /// The same of an image with an agent; only where one is run.
     pub agent: Option<PathBuf>,
+    /// The same of one with Docker.
+    pub docker: Option<PathBuf>,
     /// A folder with `bin` and `lib`.
     pub runtime: PathBuf,
 }
@@ -62,7 +66,9 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         fs::create_dir_all(place.join("runtime").join(dir))?;
         fs::copy(parts.runtime.join(dir).join(file), place.join("runtime").join(dir).join(file))?;
     }
-    for (image, name) in [(Some(&parts.image), "image"), (parts.agent.as_ref(), "agent")] {
+    let images =
+        [(Some(&parts.image), "image"), (parts.agent.as_ref(), "agent"), (parts.docker.as_ref(), "docker")];
+    for (image, name) in images {
         let Some(image) = image else { continue };
         fs::copy(image.join("image.tar"), place.join(format!("{name}.tar")))?;
         fs::copy(image.join("image-id"), place.join(format!("{name}-id")))?;
@@ -76,6 +82,8 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         ("bin/words", WORDS),
         ("bin/program-cases", PROGRAM),
         ("bin/agent-cases", AGENT),
+        ("bin/docker-cases", DOCKER),
+        ("bin/registry", REGISTRY),
         ("bin/beyond", BEYOND),
         ("bin/beyond-server", BEYOND_SERVER),
         ("bin/network-cases", NETWORK),

@@ -9,6 +9,7 @@
 //!   base-KEY/             Debian with a kernel: disk, kernel, initrd        cached by what goes into it
 //!   image-KEY/            the sandboxes' image as a docker archive          cached by what goes into it
 //!   agent-KEY/            the same with a real agent
+//!   docker-KEY/           the same with Docker
 //!   runtime/              the pinned runtime, installed as the program does it
 //!   inputs-MACHINE.img    the second disk, while its machine runs: all of it, the programs, and the logs
 //!   verdict.txt                      of the last run
@@ -48,6 +49,7 @@ const NETWORK_ON_QEMU: &str = "/in/bin/network-cases qemu";
 const SNAPSHOT: &str = "/in/bin/snapshot-cases";
 const TROUBLE: &str = "/in/bin/trouble-cases";
 const AGENT: &str = "/in/bin/agent-cases";
+const DOCKER: &str = "/in/bin/docker-cases";
 const OVERHEAD: &str = "/in/bin/bench-overhead";
 
 /// Cases with sandboxes of their own that no other runtime can answer for: each of another part of `msb`.
@@ -85,8 +87,8 @@ impl Machine {
     }
 }
 
-/// The short run; or all but the agent's case, which fetches it; or one machine by name; or the named cases of
-/// the contract.
+/// The short run; or all but the agent's case, which fetches it, and Docker's, which take minutes; or one machine by
+/// name; or the named cases of the contract.
 fn machines(cases: &[String]) -> Vec<Machine> {
     match cases.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => vec![Machine::short()],
@@ -98,6 +100,7 @@ fn machines(cases: &[String]) -> Vec<Machine> {
         ["snapshot"] => vec![Machine::new("snapshot", [SNAPSHOT.into()])],
         ["trouble"] => vec![Machine::new("trouble", [TROUBLE.into()])],
         ["agent"] => vec![Machine::new("agent", [AGENT.into()])],
+        ["docker"] => vec![Machine::new("docker", [DOCKER.into()])],
         _ => vec![Machine::new("named", [contract("own", cases), contract("lent", cases)])],
     }
 }
@@ -127,9 +130,10 @@ fn boot(machines: &[Machine], released: bool) -> Outcome {
     let built = cases::build(target, released)?;
     let base = base::ensure(&lab)?;
     let image = image::ensure(&lab, &built.contract)?;
-    let agent = machines.iter().flat_map(|machine| &machine.steps).any(|step| step == AGENT);
+    let has = |wanted: &str| machines.iter().flat_map(|machine| &machine.steps).any(|step| step == wanted);
     let parts = Parts {
-        agent: agent.then(|| image::ensure_agent(&lab, &built.contract, &image)).transpose()?,
+        agent: has(AGENT).then(|| image::ensure_agent(&lab, &built.contract, &image)).transpose()?,
+        docker: has(DOCKER).then(|| image::ensure_docker(&lab, &built.contract)).transpose()?,
         image,
         runtime: cases::install_runtime(&built.contract, &lab)?,
         contract: built.contract,
