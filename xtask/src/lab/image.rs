@@ -54,7 +54,7 @@ pub fn ensure_docker(lab: &Path, program: &Path) -> Outcome<PathBuf> {
 
 fn bootstrapped(lab: &Path, program: &Path, kind: &str, packages: &str, hooks: &[&str]) -> Outcome<PathBuf> {
     let hooks = [&HOOKS[..], hooks].concat();
-    let key = [&[SUITE, packages, LOWEST][..], &hooks].concat();
+    let key = [&[SUITE, packages, LOWEST][..], &hooks[..]].concat();
     cached(lab, kind, &key, |dir| {
         let layer = dir.join("layer.tar");
         let mut bootstrap = Command::new("mmdebstrap");
