@@ -69,7 +69,7 @@ impl Bench {
         // Where a project may lie: the guest has a /tmp of its own, in which nothing lasts.
         let scratch = target.join(format!("bench-{}", std::process::id()));
         let project = scratch.join("bench-project");
-        fs::create_dir_all(&project).map_err(|error| text(&error))?;
+        make_project(&project).inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;
         let data = std::env::var_os("XDG_DATA_HOME").map_or_else(|| home.join(".local/share"), PathBuf::from);
         Ok(Self { interrupt, program: target.join("release/agents-sandbox"), project, scratch, data, memory })
@@ -223,27 +223,36 @@ impl Bench {
 
     /// Entries that belong to the benchmark's project: their names begin with its slug.
     fn named(&self, dir: &Path) -> Vec<PathBuf> {
-        let Ok(slugs) = fs::read_dir(self.scratch.join("state/agents-sandbox")) else { return Vec::new() };
-        let slugs: Vec<String> = slugs
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|slug| slug.starts_with("bench-project-"))
-            .collect();
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .filter(|path| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                slugs.iter().any(|slug| name.starts_with(slug.as_str()))
-            })
-            .collect()
+        let slugs = self.slugs();
+        let mut found = entries(dir);
+        found.retain(|path| slugs.iter().any(|slug| name(path).starts_with(slug.as_str())));
+        found
     }
 
+    fn slugs(&self) -> Vec<String> {
+        let slugs = entries(&self.scratch.join("state/agents-sandbox"));
+        slugs.iter().map(|slug| name(slug)).filter(|slug| slug.starts_with("bench-project-")).collect()
+    }
+
+    /// The names of its sandboxes: of each agent, the project has a folder of records.
+    fn sandboxes(&self) -> Vec<String> {
+        let state = self.scratch.join("state/agents-sandbox");
+        let agents = |slug: String| {
+            let folders = entries(&state.join(&slug)).into_iter().filter(|path| path.is_dir());
+            folders.map(|agent| format!("{slug}-{}", name(&agent))).collect::<Vec<_>>()
+        };
+        self.slugs().into_iter().flat_map(agents).collect()
+    }
+
+    /// What the benchmark made, and nothing else: a sandbox is ended by its name, whatever checkout the project's folder
+    /// is taken for.
     fn clean(&self) {
-        let mut kill = self.command(&["kill", "--force"]);
-        // Out of reach of another Ctrl-C.
-        kill.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        let _ = kill.status();
+        for sandbox in self.sandboxes() {
+            let mut kill = self.command(&["kill", "--force", &sandbox]);
+            // Out of reach of another Ctrl-C.
+            kill.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+            let _ = kill.status();
+        }
         for volume in self.named(&self.data.join("agents-sandbox/volumes")) {
             let _ = fs::remove_file(volume);
         }
@@ -254,5 +263,79 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.clean();
+    }
+}
+
+/// A checkout of its own: without that, the sandbox would be the one of the repository that the build's folder is in.
+fn make_project(project: &Path) -> Outcome {
+    fs::create_dir_all(project).map_err(|error| text(&error))?;
+    let made = Command::new("git").args(["init", "--quiet"]).current_dir(project).status();
+    let made = made.map_err(|error| format!("git: {error}"))?;
+    if made.success() && project.join(".git").is_dir() {
+        Ok(())
+    } else {
+        Err(format!("`git init` made no repository of {}", project.display()))
+    }
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_project_is_no_part_of_the_repository_around_it() {
+        let around = tempfile::tempdir().unwrap();
+        make_project(around.path()).unwrap();
+        let project = around.path().join("target/bench-1/bench-project");
+        make_project(&project).unwrap();
+        let top = Command::new("git").args(["rev-parse", "--show-toplevel"]).current_dir(&project).output();
+        let top = String::from_utf8(top.unwrap().stdout).unwrap();
+        assert_eq!(Path::new(top.trim_end()), project.canonicalize().unwrap());
+    }
+
+    #[test]
+    fn only_what_the_benchmark_made_is_cleared_away() {
+        let place = tempfile::tempdir().unwrap();
+        let [program, told, scratch, data] =
+            ["program", "told", "scratch", "data"].map(|name| place.path().join(name));
+        // It notes what it is asked to do, and does nothing.
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>{}\n", told.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let volumes = data.join("agents-sandbox/volumes");
+        fs::create_dir_all(&volumes).unwrap();
+        let [made, other] = ["bench-project-1-opencode-0.ext4", "project-2-opencode-0.ext4"];
+        for volume in [made, other] {
+            fs::write(volumes.join(volume), "").unwrap();
+        }
+        let bench = || {
+            let project = scratch.join("bench-project");
+            make_project(&project).unwrap();
+            let interrupt = Interrupt::watch().unwrap();
+            let (program, scratch, data) = (program.clone(), scratch.clone(), data.clone());
+            Bench { interrupt, program, project, scratch, data, memory: "1G" }
+        };
+
+        drop(bench());
+        assert!(!told.exists(), "it made no sandbox, and ends {:?}", fs::read_to_string(&told));
+        assert_eq!(entries(&volumes).len(), 2);
+
+        let bench = bench();
+        let state = scratch.join("state/agents-sandbox/bench-project-1");
+        fs::create_dir_all(state.join("opencode")).unwrap();
+        fs::write(state.join("approvals.json"), "").unwrap();
+        drop(bench);
+        assert_eq!(fs::read_to_string(&told).unwrap(), "kill --force bench-project-1-opencode\n");
+        assert_eq!(entries(&volumes), [volumes.join(other)]);
+        assert!(!scratch.exists());
     }
 }
