@@ -51,8 +51,8 @@ pub struct Meant {
     pub settings: Settings,
     /// What the project's own file sets: not to be acted on before it is approved.
     pub layer: Option<ProjectLayer>,
-    /// No file was read: one of the user's own is broken.
-    unread: bool,
+    /// Why no file was read: one of the user's own is broken.
+    unread: Option<CommandError>,
 }
 
 impl Meant {
@@ -64,15 +64,26 @@ impl Meant {
     /// [`Meant::resolve`] for commands that end a sandbox or look at one. Whoever works in it can break the
     /// project's file, and must not keep its user from that; nor does a slip in the user's own.
     pub fn resolve_whatever_files_say(app: &App, flags: &Flags) -> Result<Self, CommandError> {
+        let meant = Self::resolve_what_can_be_read(app, flags)?;
+        meant.tell_unread(app);
+        Ok(meant)
+    }
+
+    fn resolve_what_can_be_read(app: &App, flags: &Flags) -> Result<Self, CommandError> {
         Self::resolve(app, flags.clone()).or_else(|error| {
             if let Ok(meant) = Self::resolve_with(app, flags.clone(), Files::Own) {
                 app.console.warning(&format!("the project's settings are left out: {}", error.message));
                 return Ok(meant);
             }
             let meant = Self::resolve_with(app, flags.clone(), Files::None)?;
-            app.console.warning(&format!("all files of settings are left out: {}", error.message));
-            Ok(meant)
+            Ok(Self { unread: Some(error), ..meant })
         })
+    }
+
+    fn tell_unread(&self, app: &App) {
+        if let Some(error) = &self.unread {
+            app.console.warning(&format!("all files of settings are left out: {}", error.message));
+        }
     }
 
     fn resolve_with(app: &App, flags: Flags, files: Files) -> Result<Self, CommandError> {
@@ -94,7 +105,7 @@ impl Meant {
         for warning in warnings {
             app.console.warning(&warning);
         }
-        Ok(Self { project, settings, layer, unread: files == Files::None })
+        Ok(Self { project, settings, layer, unread: None })
     }
 
     /// Whether what holds of a setting is what the project's own file says.
@@ -301,9 +312,20 @@ where
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.
 pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
     let meant = Meant::resolve_whatever_files_say(app, &agent.flags())?;
-    if meant.unread && meant.settings.agent.origin == Origin::Default {
+    if meant.unread.is_some() && meant.settings.agent.origin == Origin::Default {
         let agent = meant.settings.agent.value;
         app.console.warning(&format!("so the sandbox of {agent} is meant; --agent names another"));
     }
+    Ok(meant.target())
+}
+
+/// [`target`] of a command that takes its sandbox away, and what sleeps in it: no guess is enough for that.
+pub fn target_to_remove(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
+    let mut meant = Meant::resolve_what_can_be_read(app, &agent.flags())?;
+    let guessed = meant.settings.agent.origin == Origin::Default;
+    if guessed && let Some(error) = meant.unread.take() {
+        return Err(error.hint("`--agent` names the sandbox that is meant, whatever the files say"));
+    }
+    meant.tell_unread(app);
     Ok(meant.target())
 }

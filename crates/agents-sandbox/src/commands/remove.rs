@@ -41,7 +41,7 @@ pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
     let context = app.context()?;
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => sandbox_lifecycle::sandbox_name(&context, &settings::target(app, &args.agent)?)?,
+        None => sandbox_lifecycle::sandbox_name(&context, &settings::target_to_remove(app, &args.agent)?)?,
     };
     if args.dry_run {
         let info = context.runtime.inspect(&name)?;

@@ -55,7 +55,13 @@ pub struct EndArgs {
 impl EndArgs {
     /// A name that was typed must be that of a sandbox; a project may have none.
     pub fn target(&self, app: &App) -> Result<Target, CommandError> {
-        let Some(name) = &self.name else { return settings::target(app, &self.agent) };
+        let Some(name) = &self.name else {
+            return if self.force {
+                settings::target_to_remove(app, &self.agent)
+            } else {
+                settings::target(app, &self.agent)
+            };
+        };
         let context = app.context()?;
         if !context.runtime.has(name)? {
             return Err(LifecycleError::NoSuchSandbox(name.clone()).into());

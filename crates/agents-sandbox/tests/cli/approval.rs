@@ -417,7 +417,8 @@ fn a_broken_file_of_ones_own_does_not_keep_a_sandbox_from_being_ended() {
         &["session", "list"],
         &["sandbox", "inspect"],
         &["stop"],
-        &["kill", "-f"],
+        &["kill"],
+        &["kill", "-f", "--agent", "opencode"],
     ] {
         let ran = environment.run(words);
         assert_eq!(ran.code, Some(0), "{words:?}: {ran}");
@@ -432,4 +433,32 @@ fn a_broken_file_of_ones_own_does_not_keep_a_sandbox_from_being_ended() {
     assert!(!typed.stderr.contains("is meant"), "{typed}");
     // A removal that nobody asked for would follow from a default.
     assert_eq!(environment.run(&["prune", "--yes"]).code, Some(1));
+}
+
+/// Which agent is meant stands in the file that cannot be read: the sandbox of another one does not go in its place.
+#[test]
+fn a_guess_is_not_enough_to_remove_a_sandbox() {
+    let environment = TestEnvironment::new();
+    environment.run(&["exec", "true"]).success();
+    environment.run(&["stop"]).success();
+    let there = sandboxes(&environment);
+    environment.write("home/config/agents-sandbox/config.yaml", "agent: pi\nmemroy: 4G\n");
+    for words in [
+        &["sandbox", "remove"][..],
+        &["sandbox", "remove", "--dry-run"],
+        &["stop", "-f"],
+        &["kill", "-f"],
+        &["kill", "-f", "--dry-run"],
+    ] {
+        let ran = environment.run(words);
+        assert_eq!(ran.code, Some(1), "{words:?}: {ran}");
+        assert!(ran.stderr.starts_with("error: $ROOT/home/config/agents-sandbox/config.yaml:2:1: "), "{ran}");
+        assert!(ran.stderr.contains("hint: `--agent` names the sandbox"), "{words:?}: {ran}");
+        assert_eq!(sandboxes(&environment), there, "{words:?}");
+    }
+    // Who says it means it, be it by a variable.
+    let mut dry_run = environment.command(&["sandbox", "remove", "--dry-run"]);
+    environment.finish(dry_run.env("AGENTS_SANDBOX_AGENT", "opencode")).success();
+    environment.run(&["sandbox", "remove", "--agent", "opencode"]).success();
+    assert_eq!(sandboxes(&environment), "");
 }
