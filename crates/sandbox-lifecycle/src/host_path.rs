@@ -7,7 +7,7 @@ mod stand_in;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use sandbox_model::{ExecSpec, ExecUser, GUEST_HOME, GUEST_WORKSPACE, VolumeName};
+use sandbox_model::{ExecSpec, ExecUser, ExtraMount, GUEST_HOME, GUEST_WORKSPACE, VolumeName};
 use sandbox_state::{ProvisionRecord, SandboxFiles, read_record, write_record};
 use sha2::{Digest, Sha256};
 
@@ -71,9 +71,11 @@ pub fn link_host_path(
     }
     // Also where there are no worktrees yet: they may be made while the guest runs.
     steps.add(KEEP, &[GUEST_WORKSPACE]);
+    let info = context.runtime.inspect(&up.name)?;
     // One that moved to another runtime has another root disk, and was made there.
-    let created = context.runtime.inspect(&up.name)?.map(|info| info.created);
-    let once = (!steps.pass).then(|| steps.digest(created, home, in_home));
+    let created = info.as_ref().map(|info| info.created);
+    let mounts = info.map(|info| info.spec.mounts).unwrap_or_default();
+    let once = (!steps.pass).then(|| steps.digest(created, &mounts, home, in_home));
     if once.is_some() && once == record.host_path {
         (steps, in_home) = (Steps::default(), None);
     }
@@ -153,9 +155,17 @@ impl Steps {
         self.add(LINK, &[target, at]);
     }
 
-    /// Of all that is done on the root disk and in this home.
-    fn digest(&self, created: Option<i64>, home: Option<&VolumeName>, in_home: Option<&str>) -> String {
-        let all = (created, home.map(VolumeName::as_str), in_home, LINK, self.script(), &self.words);
+    /// Of all that is done on the root disk and in this home, beneath `mounts`: where one of those has the host's path
+    /// there is nothing to do, until it is gone.
+    fn digest(
+        &self,
+        created: Option<i64>,
+        mounts: &[ExtraMount],
+        home: Option<&VolumeName>,
+        in_home: Option<&str>,
+    ) -> String {
+        let mounts: Vec<&str> = mounts.iter().map(|mount| mount.target.as_str()).collect();
+        let all = (created, mounts, home.map(VolumeName::as_str), in_home, LINK, self.script(), &self.words);
         hex::encode(Sha256::digest(format!("{all:?}")))
     }
 
@@ -253,6 +263,24 @@ pub(crate) mod tests {
         assert_eq!(String::from_utf8(ran.stdout).unwrap(), "one two words\nthree\n2\n");
         assert!(!ran.status.success(), "one has failed");
         assert!(run(&Steps::default()).status.success());
+    }
+
+    #[test]
+    fn a_path_that_a_mount_had_is_due_again_without_it() {
+        let mut steps = Steps::default();
+        steps.link(GUEST_WORKSPACE, "/home/me/project");
+        let digest = |targets: &[&str]| {
+            let mount = |target: &&str| ExtraMount {
+                target: (*target).into(),
+                source: "/srv/me".into(),
+                readonly: true,
+            };
+            let mounts: Vec<ExtraMount> = targets.iter().map(mount).collect();
+            steps.digest(Some(1), &mounts, None, None)
+        };
+        assert_eq!(digest(&["/home/me"]), digest(&["/home/me"]));
+        assert_ne!(digest(&["/home/me"]), digest(&[]));
+        assert_ne!(digest(&["/home/me"]), digest(&["/home/you"]));
     }
 
     #[test]

@@ -26,8 +26,10 @@ const MOST: usize = 500;
 /// A path and the end of its line, in bytes.
 const LONGEST_POINTER: u64 = 8 << 10;
 
-/// `git gc` asks this setting. The first line says that this is a guest, whose settings these are.
-pub const KEEP: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts && command -v git >/dev/null || exit 0
+/// `git gc` asks this setting. The first line says that this is a guest, whose settings these are. Where there is no git
+/// it is not done: one that is installed later is to have it.
+pub const KEEP: &str = r#"grep -q "^[^ ]* $1 virtiofs " /proc/mounts || exit 0
+command -v git >/dev/null || { echo 'there is no git to keep from pruning' >&2; exit 1; }
 git config --system gc.worktreePruneExpire never"#;
 
 /// The file system of the checkout and of mounts, as `stat -f` names it: FUSE, as all of virtiofs is.
@@ -114,9 +116,11 @@ pub fn seen(worktrees: &Worktrees, own: &[&str], said: &str) -> Seen {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     use std::path::PathBuf;
     use std::process::Command;
+
+    use sandbox_model::GUEST_WORKSPACE;
 
     use super::super::tests::git;
     use super::*;
@@ -192,6 +196,30 @@ mod tests {
             git(&self.repository(), &["worktree", "prune"]);
             self.entry().exists()
         }
+    }
+
+    #[test]
+    fn a_guest_without_git_is_not_done_with() {
+        let bin = tempfile::tempdir().unwrap();
+        let program = |name: &str, script: &str| {
+            let path = bin.path().join(name);
+            fs_err::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs_err::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        };
+        let keep = || {
+            let mut sh = Command::new("/bin/sh");
+            sh.args(["-c", KEEP, "sh", GUEST_WORKSPACE]).env("PATH", bin.path()).output().unwrap()
+        };
+        program("grep", "exit 1");
+        assert!(keep().status.success(), "it is no guest");
+        program("grep", "exit 0");
+        let ran = keep();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(!ran.status.success() && said.contains("there is no git"), "{ran:?}");
+        program("git", "echo \"$*\"");
+        let ran = keep();
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!(ran.stdout, b"config --system gc.worktreePruneExpire never\n");
     }
 
     #[test]
