@@ -5,6 +5,7 @@ use clap::Args;
 use super::stop::EndArgs;
 use super::{CommandResult, neighbours};
 use crate::app::App;
+use crate::error::POWER_OFF;
 use crate::exit::Exit;
 
 /// Power the project's sandbox off at once
@@ -22,6 +23,10 @@ pub struct KillArgs {
 }
 
 pub fn run(app: &App, args: &KillArgs) -> CommandResult {
+    end(app, args).map_err(|error| error.without_hint(POWER_OFF))
+}
+
+fn end(app: &App, args: &KillArgs) -> CommandResult {
     let target = args.end.target(app)?;
     if args.end.dry_run {
         return args.end.preview(app, &target, "kill", "power off");

@@ -21,6 +21,8 @@ use crate::exit::Exit;
 
 const DOCTOR: &str = "`agents-sandbox doctor` finds out what is missing on this computer";
 const LIST: &str = "`agents-sandbox list` shows the sandboxes there are";
+/// Of every command but `kill` itself.
+pub const POWER_OFF: &str = "`agents-sandbox kill` powers a sandbox off also where microsandbox does not answer, if its machine can be seen";
 const NEWER: &str =
     "a newer version of this program wrote it: `agents-sandbox upgrade` fetches the newest one";
 
@@ -241,7 +243,8 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::ExecFailed { code, .. } => Self { exit: Exit::from_shell_code(code.max(1)), ..new },
             RuntimeError::Unsupported(_) => new,
             RuntimeError::TooMuchOutput { .. } | RuntimeError::NotInTime { .. } => new
-                .hint("`agents-sandbox stop`, and the next run boots it anew")
+                // A plain stop would save the guest as it is.
+                .hint("`agents-sandbox stop --cold`, and the next run boots it anew")
                 .hint("where a program in the image was replaced, `agents-sandbox sandbox remove` makes it anew, with the same home"),
             RuntimeError::Lost(_) => new.hint("`agents-sandbox logs` shows how it ended"),
             RuntimeError::OtherVersion { .. } => {
@@ -253,7 +256,7 @@ impl From<RuntimeError> for CommandError {
             RuntimeError::MissingProgram { .. } => new.hint(DOCTOR),
             RuntimeError::NoAnswer { .. } => new
                 .hint("try again; on a computer with much to do it may take too long")
-                .hint("`agents-sandbox kill` powers a sandbox off, also where microsandbox does not answer"),
+                .hint(POWER_OFF),
             RuntimeError::BadRecord { path, .. } => {
                 new.hint(format!("the file is broken; look at it, or delete {}", path.display()))
             }
@@ -316,6 +319,17 @@ mod tests {
             [(80, "8080"), (1, "8001"), (999, "8999"), (1_000, "9000"), (1_023, "9023"), (4_000, "HOST")]
         {
             assert_eq!(higher(port), expected);
+        }
+    }
+
+    #[test]
+    fn a_guest_that_hangs_is_not_put_to_sleep() {
+        for error in [
+            RuntimeError::NotInTime { command: "a script", seconds: 60 },
+            RuntimeError::TooMuchOutput { command: "a script", mib: 8 },
+        ] {
+            let error = CommandError::from(error);
+            assert!(error.hints.concat().contains("`agents-sandbox stop --cold`"), "{error:?}");
         }
     }
 

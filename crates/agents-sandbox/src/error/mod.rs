@@ -3,6 +3,8 @@
 mod hints;
 mod render;
 
+pub use hints::POWER_OFF;
+
 use std::error::Error;
 
 use crate::exit::Exit;
@@ -57,6 +59,13 @@ impl CommandError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// For a command whose own failure it is: nobody is told to type it again.
+    #[must_use]
+    pub fn without_hint(mut self, hint: &str) -> Self {
+        self.hints.retain(|other| other != hint);
         self
     }
 

@@ -164,7 +164,10 @@ fn lists_go_on_with_a_note_and_what_needs_an_answer_says_so() {
     assert_eq!((&row["grade"], row["detail"].as_str()), (&"note".into(), Some(asked)), "{findings:#}");
 
     for words in [&["exec", "true"][..], &["stop"], &["kill"], &["sandbox", "inspect"]] {
-        says(&world.run(words), &format!("error: {asked}"));
+        let ran = world.run(words);
+        says(&ran, &format!("error: {asked}"));
+        // What has just failed is no way out.
+        assert_eq!(ran.stderr.contains("`agents-sandbox kill`"), words != ["kill"], "{words:?}: {ran}");
     }
     world.hang(&[]);
     world.nothing_is_left();
