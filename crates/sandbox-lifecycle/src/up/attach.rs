@@ -38,10 +38,10 @@ pub fn attach(context: &Context<'_>, request: &UpRequest, content_id: &str) -> R
     let wanted = SandboxSpec { name, ..super::spec::spec(request, digest, volume, workspace)? };
     live_ports::settle(context, &mut info, &wanted)?;
     live_secrets::settle(context, request, &mut info, &wanted)?;
-    live_resources::settle(context, &mut info, &wanted)?;
     let as_it_is = live_ports::with_added(Some(&info), &wanted);
     match plan::plan(Some((&info.status, &info.spec)), &as_it_is, false) {
-        plan::Plan::Use { mut pending, .. } => {
+        plan::Plan::Use { pending, .. } => {
+            let mut pending = live_resources::settle(context, request, &mut info, &wanted, &pending)?;
             pending.extend(another_proxy.map(|change| change.setting));
             tell_pending(context, request, &pending);
         }

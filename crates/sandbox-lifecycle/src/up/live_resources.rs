@@ -3,34 +3,42 @@
 use sandbox_model::{Resources, SandboxSpec, Status};
 use sandbox_runtime::SandboxInfo;
 
-use crate::{Context, Result};
+use crate::{Context, Result, UpRequest, drift};
 
-/// Gives what runs the wanted CPUs and memory. Where the runtime cannot do that now, for example because it is more
-/// than the boot allows, it counts from the next start, and the user hears why.
-pub fn settle(context: &Context<'_>, info: &mut SandboxInfo, wanted: &SandboxSpec) -> Result<()> {
-    let Some(resources) = reachable(info.spec.resources, wanted.resources) else { return Ok(()) };
+/// Gives what runs on the wanted CPUs and memory, once that is decided; which of the `pending` settings still are. Where
+/// the runtime cannot do it now, for example because it is more than the boot allows, it counts from the next start, and
+/// whoever may have changed it hears why: other verbs take the sandbox as it is.
+pub fn settle(
+    context: &Context<'_>,
+    request: &UpRequest,
+    info: &mut SandboxInfo,
+    wanted: &SandboxSpec,
+    pending: &[&'static str],
+) -> Result<Vec<&'static str>> {
+    let mut pending = pending.to_vec();
+    let Some(resources) = reachable(info.spec.resources, wanted.resources) else { return Ok(pending) };
     let name = &info.spec.name;
     if info.status != Status::Running || !context.runtime.capabilities_for(name)?.live_resources {
-        return Ok(());
+        return Ok(pending);
     }
     let what = format!("{} CPUs, {} of memory", resources.cpus, resources.memory);
     match context.runtime.modify(name, resources) {
         Ok(()) => {
             context.reporter.info(&format!("from now on, without a restart: {what}"));
             info.spec.resources = resources;
+            let left = drift(&info.spec, wanted);
+            pending.retain(|setting| left.iter().any(|change| change.setting == *setting));
         }
-        Err(error) => context.reporter.warning(&format!("it goes on without {what}: {error}")),
+        Err(error) => {
+            let text = format!("it goes on without {what}: {error}");
+            if request.verb == "run" {
+                context.reporter.warning(&text);
+            } else {
+                context.reporter.verbose(&text);
+            }
+        }
     }
-    Ok(())
-}
-
-/// [`settle`], where there is a sandbox at all.
-pub fn settle_there(
-    context: &Context<'_>,
-    info: Option<&mut SandboxInfo>,
-    wanted: &SandboxSpec,
-) -> Result<()> {
-    info.map_or(Ok(()), |info| settle(context, info, wanted))
+    Ok(pending)
 }
 
 /// What disturbs nobody: less memory would end programs that others use, and waits for the next start.

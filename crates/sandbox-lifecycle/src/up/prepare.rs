@@ -62,7 +62,7 @@ pub fn prepare(
     let mut name = sandbox_name(context, &target)?;
     let mut wanted = spec::spec(request, image.digest.clone(), home, workspace)?;
     let today = std::mem::replace(&mut wanted.name, name.clone());
-    let existing = settled(context, request, &name, &wanted)?;
+    let mut existing = settled(context, request, &name, &wanted)?;
     let mut asleep = false;
     let with_added = live_ports::with_added(existing.as_ref(), &wanted);
     let plan =
@@ -82,8 +82,7 @@ pub fn prepare(
         Plan::Wait => return Ok(Outcome::Unsettled),
         Plan::Refuse => return Err(refused(name, existing)),
         // Whoever decided that it stays so has told it.
-        Plan::Use { kept: true, .. } => {}
-        Plan::Use { pending, .. } => tell_used(context, request, &state, pending),
+        Plan::Use { .. } => go_on(context, request, &state, existing.as_mut(), &wanted, &plan)?,
         Plan::Wake { pending, kept } => {
             asleep = true;
             ports::check(existing.as_ref().map_or(&[], |info| &info.spec.ports), &[])?;
@@ -201,7 +200,6 @@ fn settled(
 ) -> Result<Option<SandboxInfo>> {
     let mut existing = live_ports::inspect(context, name, wanted)?;
     live_secrets::settle_there(context, request, existing.as_mut(), wanted)?;
-    live_resources::settle_there(context, existing.as_mut(), wanted)?;
     Ok(existing)
 }
 
@@ -212,6 +210,23 @@ fn check(context: &Context<'_>, request: &UpRequest, files: &SandboxFiles) -> Re
     let there = context.runtime.inspect(&sandbox_name(context, &request.target())?)?;
     if mounts::needed(there.as_ref().map(|info| &info.status)) {
         mounts::check(&request.settings.mounts)?;
+    }
+    Ok(())
+}
+
+/// Gives what stays up all that it can have now, and says what it does not have yet.
+fn go_on(
+    context: &Context<'_>,
+    request: &UpRequest,
+    state: &ProjectState,
+    existing: Option<&mut SandboxInfo>,
+    wanted: &SandboxSpec,
+    plan: &Plan,
+) -> Result<()> {
+    let (Some(info), Plan::Use { pending, kept }) = (existing, plan) else { return Ok(()) };
+    let pending = live_resources::settle(context, request, info, wanted, pending)?;
+    if !kept {
+        tell_used(context, request, state, &pending);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 use sandbox_lifecycle::{Declined, HomeChoice, RunningChoice, UpRequest, stop, up};
 use sandbox_model::{ByteSize, NetworkProfile};
 use sandbox_runtime::Runtime;
+use sandbox_runtime::fake::Faults;
 
 use crate::Case;
 use crate::lab::Lab;
@@ -11,6 +12,7 @@ pub const CASES: &[Case] = &[
     ("a_rebuild_is_done_once", rebuild),
     ("changed_settings_apply_at_the_next_start", settings),
     ("more_cpus_and_memory_count_at_once", resources),
+    ("what_does_not_get_them_is_told_to_who_runs_it", refused_resources),
     ("another_network_restarts_a_sandbox_that_nobody_uses", network),
     ("another_network_waits_for_others_unless_they_are_to_be_cut_off", network_while_used),
     ("the_user_may_quit_and_nothing_has_changed", quit),
@@ -87,6 +89,23 @@ fn resources() {
     assert_eq!(info.spec.resources, request.settings.resources);
 }
 
+fn refused_resources() {
+    let lab = Lab::new();
+    let _first = lab.up();
+    lab.set_faults(&Faults { modify_fails: Some("it has no room".into()), ..Faults::default() });
+    let mut request = lab.request();
+    request.settings.resources.cpus += 1;
+    for (verb, told) in [("exec", ["verbose"].as_slice()), ("run", &["verbose", "warning"])] {
+        request.verb = verb;
+        drop(up(&lab.context(), &request).unwrap());
+        let said = lab.said.all();
+        for kind in ["verbose", "info", "warning"] {
+            let text = format!("{kind}: it goes on without 2 CPUs, 512M of memory: it has no room");
+            assert_eq!(said.contains(&text), told.contains(&kind), "{verb}: {said}");
+        }
+    }
+}
+
 fn disk_size() {
     let lab = Lab::new();
     drop(lab.up());
@@ -149,9 +168,13 @@ fn quit() {
     let first = lab.up();
     let before = lab.state();
     *lab.said.answers.lock().unwrap() = (RunningChoice::Quit, HomeChoice::Quit);
-    let error = up(&lab.context(), &public(&lab)).unwrap_err();
+    let mut request = public(&lab);
+    request.settings.resources.cpus += 1;
+    let error = up(&lab.context(), &request).unwrap_err();
     assert!(Declined::is(&error), "{error:?}");
     assert_eq!(lab.boot_id(), Some(first.boot_id.clone()));
+    let info = lab.runtime.inspect(&lab.name()).unwrap().unwrap();
+    assert_eq!(info.spec.resources, lab.request().settings.resources, "nothing that runs is another");
     drop(first);
     stop(&lab.context(), &lab.target(), false).unwrap();
     lab.write_dockerfile("two");

@@ -15,6 +15,8 @@ pub struct Faults {
     pub stop_millis: u64,
     /// Every stop fails with this problem and stops nothing.
     pub stop_fails: Option<String>,
+    /// No machine that runs gets other CPUs or memory, because of this problem.
+    pub modify_fails: Option<String>,
     /// A machine that runs names no boot, as one that begins to end just then.
     pub boot_unnamed: bool,
 }

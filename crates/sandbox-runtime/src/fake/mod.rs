@@ -223,6 +223,9 @@ impl Runtime for FakeRuntime {
         if status != Status::Running {
             return Err(RuntimeError::WrongStatus { name: name.clone(), status, action: "change resources" });
         }
+        if let Some(problem) = Faults::read(&self.store)?.modify_fails {
+            return Err(RuntimeError::other(problem));
+        }
         record.spec.resources = resources;
         self.store.write(record)
     }
