@@ -94,6 +94,17 @@ fn a_list_that_another_layer_replaces_is_not_added_to_in_vain() {
     assert_eq!(read(&environment, PROJECT), "network: {egress-allow: [\"b.example\", a.example]}\n");
 }
 
+#[test]
+fn a_rule_that_is_written_is_no_failure_where_sandboxes_cannot_be_looked_at() {
+    let environment = TestEnvironment::new();
+    environment.write("runtime", "in the place of a folder");
+    assert_eq!(environment.run(&["list"]).code, Some(1), "they cannot");
+    let ran = environment.run(&["network", "allow", "a.example"]);
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(ran.stderr.ends_with("it counts from the next start of a sandbox on\n"), "{ran}");
+    assert!(read(&environment, USER).contains("a.example"));
+}
+
 /// Whoever works in the sandbox made the link; the user's own files are not theirs to change.
 #[test]
 fn a_link_in_the_project_is_not_written_through() {
