@@ -3,7 +3,7 @@ use sandbox_runtime_qemu::check_kernel;
 use sandbox_state::{Layout, find_system_tool};
 
 use super::Finding;
-use crate::wiring::drivers::source;
+use crate::wiring::drivers::{filled_in, source};
 
 const CHECK: &str = "guest kernel";
 
@@ -33,7 +33,7 @@ pub fn check(layout: &Layout, settings: &Settings) -> Finding {
         return Finding::good(CHECK, format!("the first run installs it from {}", archive.display()));
     }
     if let Some(address) = &source.url {
-        return Finding::good(CHECK, format!("the first run asks {address}"));
+        return Finding::good(CHECK, format!("the first run asks {}", filled_in(address)));
     }
     if ["pip3", "pip", "python3"].into_iter().any(|program| find_system_tool(program).is_ok()) {
         return Finding::good(CHECK, "the first run fetches it with pip");

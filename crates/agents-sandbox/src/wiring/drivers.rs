@@ -95,14 +95,18 @@ pub fn source(settings: &Settings) -> RuntimeSource {
             RuntimeSource { url: Some(url), ..RuntimeSource::default() }
         }
         Some(folder) => {
-            let name = RELEASED
-                .replace("{version}", sandbox_runtime_microsandbox::VERSION)
-                .replace("{arch}", std::env::consts::ARCH);
-            let path = Some(Path::new(folder).join(name)).filter(|path| path.is_file());
+            let path = Some(Path::new(folder).join(filled_in(RELEASED))).filter(|path| path.is_file());
             RuntimeSource { path, ..RuntimeSource::default() }
         }
         None => RuntimeSource::default(),
     }
+}
+
+/// What stands in a source's name or address for the version and the processor, as the install replaces it.
+pub fn filled_in(template: &str) -> String {
+    template
+        .replace("{version}", sandbox_runtime_microsandbox::VERSION)
+        .replace("{arch}", std::env::consts::ARCH)
 }
 
 /// Boots a smallest sandbox on microsandbox, and removes it.

@@ -43,6 +43,21 @@ fn settings_that_cannot_be_read_are_a_failure_and_the_rest_is_looked_at_all_the_
 }
 
 #[test]
+fn the_address_of_the_guest_kernel_is_one_to_look_at() {
+    let environment = TestEnvironment::new();
+    environment.write(
+        "home/config/agents-sandbox/config.yaml",
+        "upgrade: {source: 'https://example.org/releases'}\n",
+    );
+    let ran = environment.run(&["doctor", "--format", "json"]);
+    let findings: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let kernel = findings.iter().find(|finding| finding["check"] == "guest kernel").unwrap();
+    let (version, arch) = (sandbox_runtime_microsandbox::VERSION, std::env::consts::ARCH);
+    let address = format!("the first run asks https://example.org/releases/msb-{version}-{arch}.tar.gz");
+    assert_eq!(kernel["detail"], address, "{ran}");
+}
+
+#[test]
 fn folders_of_others_are_found() {
     use std::os::unix::fs::PermissionsExt;
     let environment = TestEnvironment::new();
