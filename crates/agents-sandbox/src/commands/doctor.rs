@@ -38,7 +38,11 @@ pub fn run(app: &App, args: &DoctorArgs) -> CommandResult {
             app.console.info(&format!("{check}: {hint}"));
         }
     }
-    match lacking(&findings) {
+    ended(&findings, unread)
+}
+
+fn ended(findings: &[Finding], unread: bool) -> CommandResult {
+    match lacking(findings) {
         Some(error) => Err(error),
         // It was told above, and no sandbox starts here before it is mended.
         None if unread => Ok(Exit::FAILURE),
@@ -77,4 +81,24 @@ fn table(findings: &[Finding]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_fails_where_anything_is_missing_or_the_settings_cannot_be_read() {
+        let good = Finding { check: "qemu", grade: Grade::Good, detail: "10.0".into(), hint: None };
+        let note = Finding { grade: Grade::Note, hint: Some("install it".into()), ..good.clone() };
+        let missing = Finding { grade: Grade::Missing, ..note.clone() };
+        for findings in [&[][..], &[good.clone(), note.clone()]] {
+            assert_eq!(ended(findings, false).unwrap(), Exit::SUCCESS);
+            assert_eq!(ended(findings, true).unwrap(), Exit::FAILURE);
+        }
+        for unread in [false, true] {
+            let error = ended(&[good.clone(), note.clone(), missing.clone()], unread).unwrap_err();
+            assert_eq!(error.hints, ["qemu: install it"]);
+        }
+    }
 }

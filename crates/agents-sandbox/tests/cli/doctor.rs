@@ -30,16 +30,12 @@ fn programs_get_json() {
 #[test]
 fn settings_that_cannot_be_read_are_a_failure_and_the_rest_is_looked_at_all_the_same() {
     let environment = TestEnvironment::new();
-    let good = environment.run(&["doctor", "--format", "json"]);
     environment.write("home/config/agents-sandbox/config.yaml", "memroy: 4G\n");
     for words in [&["doctor"][..], &["doctor", "--format", "json"]] {
         let ran = environment.run(words);
         assert_eq!(ran.code, Some(1), "{ran}");
         assert!(ran.stderr.contains("memroy") && ran.stdout.contains("qemu"), "{ran}");
     }
-    // Whatever this machine lacks, the file makes the difference.
-    let bad = environment.run(&["doctor", "--format", "json"]);
-    assert!(!good.stderr.contains("memroy") && bad.stderr.starts_with("error: "), "{good}\n{bad}");
 }
 
 #[test]
