@@ -136,14 +136,19 @@ impl Doer<'_> {
                 return Ok(());
             }
         }
-        let Some(now) = self.context.runtime.inspect(&sandbox.name)? else { return Ok(()) };
-        if !now.status.is_at_rest() || now.updated != sandbox.updated {
-            self.spare(what, &format!("its sandbox was used since, and is {}", now.status), None);
-            return Ok(());
-        }
-        if let Some(size) = self.context.runtime.forget_memory(&sandbox.name)? {
+        // In one step with the look how old it is: what fell asleep anew meanwhile keeps its memory.
+        let next = sandbox.updated.saturating_add(1);
+        let forgotten = match self.context.runtime.forget_memory_before(&sandbox.name, next) {
+            Err(RuntimeError::NoSuchSandbox(_)) => return Ok(()),
+            other => other?,
+        };
+        if let Some(size) = forgotten {
             self.report.free(size);
             self.report.memories.push(sandbox.name.to_string());
+        } else if let Some(now) = self.context.runtime.inspect(&sandbox.name)?
+            && (!now.status.is_at_rest() || now.updated != sandbox.updated)
+        {
+            self.spare(what, &format!("its sandbox was used since, and is {}", now.status), None);
         }
         drop(lock);
         Ok(())

@@ -188,6 +188,16 @@ impl Lab {
         self.age(days);
     }
 
+    /// The same, with its memory saved; what slept before woke for it.
+    pub fn asleep(&self, days: i64) {
+        let mut request = self.request();
+        request.settings.sleep = true;
+        drop(up(&self.context(), &request).unwrap());
+        assert!(sandbox_lifecycle::rest(&self.context(), &self.target()).unwrap().asleep);
+        self.wait_for_keeper();
+        self.age(days);
+    }
+
     /// Until the keeper has seen that its sandbox is gone.
     fn wait_for_keeper(&self) {
         let begin = std::time::Instant::now();

@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     ("a_stale_sandbox_goes_with_home_state_and_images", stale),
     ("a_plan_alone_removes_nothing", plan_alone),
     ("a_sandbox_used_since_the_snapshot_keeps_everything", used_since),
+    ("memory_that_was_saved_since_the_snapshot_stays", asleep_since),
     ("a_sandbox_that_cannot_be_removed_keeps_nothing_else", removal_fails),
     ("pruning_waits_for_users_of_images_and_names_them", waits),
     ("pruning_by_itself_is_silent_spares_its_own_and_waits_for_nobody", auto),
@@ -83,6 +84,22 @@ fn used_since() {
     sandbox_lifecycle::stop(&lab.context(), &lab.target(), false).unwrap();
     let report = carry_out(&lab.context(), ENGINE, &plan);
     assert!(report.sandboxes.is_empty() && report.volumes.is_empty() && lab.home().is_file(), "{report:?}");
+}
+
+fn asleep_since() {
+    let lab = Lab::new();
+    let memory = || lab.runtime.inspect(&lab.name()).unwrap().unwrap().saved_memory;
+    lab.asleep(6);
+    let plan = decide(&lab, Kinds::ALL, 7);
+    assert_eq!((plan.memories.len(), plan.sandboxes.len()), (1, 0), "{plan:?}");
+    lab.asleep(0);
+    let report = carry_out(&lab.context(), ENGINE, &plan);
+    assert!(report.memories.is_empty() && report.failures.is_empty() && memory().is_some(), "{report:?}");
+    assert!(report.spared[0].why.contains("was used since, and is stopped"), "{report:?}");
+    // One that did not wake meanwhile.
+    lab.age(6);
+    let report = carry_out(&lab.context(), ENGINE, &decide(&lab, Kinds::ALL, 7));
+    assert_eq!((report.memories.len(), report.spared.len(), memory()), (1, 0, None), "{report:?}");
 }
 
 fn removal_fails() {
