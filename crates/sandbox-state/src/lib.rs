@@ -1,7 +1,8 @@
 //! Everything this program writes to disk: where it is, how it is written, and how it is locked.
 //!
-//! A lock is held on an open file; it is never unlinked, and its holder writes who it is into the file for whoever
-//! waits. `docs/state-on-disk.md` says in which order locks are taken.
+//! A lock is held on an open file, and its holder writes who it is into the file for whoever waits. The file is never
+//! unlinked, but for those of claims, which their holders remove: whoever takes one looks whether it is still there.
+//! `docs/state-on-disk.md` says in which order locks are taken.
 
 mod approvals;
 mod atomic;

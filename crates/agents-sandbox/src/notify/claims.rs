@@ -37,7 +37,7 @@ impl Claims {
     pub fn new(dir: PathBuf) -> Self {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_file())
-                && let Ok(lock) = Lock::try_take(&entry.path(), LockMode::Exclusive, "notify")
+                && let Ok(lock) = lock(&entry.path())
             {
                 let _ = fs::remove_file(lock.path());
             }
@@ -94,6 +94,8 @@ fn lock(path: &Path) -> Result<Lock, StateError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -130,6 +132,33 @@ mod tests {
         drop((one, two));
         Claims::new(place.clone());
         assert_eq!(files(), 0, "those of clients that are gone");
+    }
+
+    #[test]
+    fn what_is_cleared_away_is_no_claim_that_was_made_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("claims");
+        let mut claims = Claims::new(place.clone());
+        assert!(claims.take("ses_1", Occasion::Done));
+        let file = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
+        claims.release("ses_1");
+        let (done, mut lost) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    Claims::new(place.clone());
+                }
+            });
+            for _ in 0..5_000 {
+                // Whoever clears away has it for a moment.
+                if claims.take("ses_1", Occasion::Done) {
+                    lost += usize::from((0..20).any(|_| !file.exists()));
+                    claims.release("ses_1");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(lost, 0, "claims that were held and whose files went");
     }
 
     /// What is told twice is better than what nobody tells, and nothing is cleared away.
