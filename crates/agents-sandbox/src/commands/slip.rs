@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use sandbox_config::KEYS;
 
 use super::PROGRAM;
 
@@ -77,7 +78,9 @@ pub fn name_the_command_of_a_flag(definition: &clap::Command, mut error: clap::E
         (false, true) => "`shell`",
         (false, false) => return error,
     };
-    let tip = format!("'{name}' is a flag of {whose}; other commands follow the settings");
+    let is_a_setting = KEYS.iter().any(|key| key.flag == Some(name.as_str()));
+    let instead = if is_a_setting { "; other commands follow the settings" } else { "" };
+    let tip = format!("'{name}' is a flag of {whose}{instead}");
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error.remove(ContextKind::SuggestedArg);
     error
@@ -134,10 +137,10 @@ mod tests {
     #[test]
     fn a_flag_of_another_command_is_not_taken_for_a_value() {
         let said = refusal(&["exec", "--network", "none", "--", "true"]).unwrap_or_default();
-        assert!(said.contains("'--network' is a flag of `run` and `shell`"), "{said}");
+        assert!(said.contains("'--network' is a flag of `run` and `shell`; other commands follow"), "{said}");
         assert!(!said.contains("as a value"), "{said}");
         let said = refusal(&["stop", "--serve-only"]).unwrap_or_default();
-        assert!(said.contains("'--serve-only' is a flag of `run`;"), "{said}");
+        assert!(said.contains("'--serve-only' is a flag of `run`\n"), "no setting says it: {said}");
         // One that nobody has is what it was.
         let said = refusal(&["exec", "--nonsense"]).unwrap_or_default();
         assert!(said.contains("unexpected argument '--nonsense'") && !said.contains("a flag of"), "{said}");
