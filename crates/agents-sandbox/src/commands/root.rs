@@ -29,14 +29,16 @@ pub struct Typed {
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
     let words: Vec<OsString> = words.into_iter().collect();
     let mut definition = Cli::command();
-    let matches = definition
-        .try_get_matches_from_mut(&words)
-        .map_err(|error| slip::name_the_command_of_a_flag(&definition, error))?;
+    let matches = definition.try_get_matches_from_mut(&words);
+    // Before what follows from it: a flag that only the meant command has, or help for another one.
+    let hides_a_slip =
+        |error: &clap::Error| matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::DisplayHelp);
+    if matches.as_ref().err().is_none_or(hides_a_slip) {
+        slip::refuse_an_almost_command(&mut definition, &words)?;
+    }
+    let matches = matches.map_err(|error| slip::name_the_command_of_a_flag(&definition, error))?;
     refuse_flags_before_a_command(&mut definition, &matches)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    if cli.command.is_none() {
-        slip::refuse_an_almost_command(&mut definition, &words, &cli.run.agent_args)?;
-    }
     Ok(Typed { global: cli.global, command: cli.command.unwrap_or(Command::Run(cli.run)) })
 }
 

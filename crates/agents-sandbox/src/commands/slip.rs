@@ -8,22 +8,43 @@ use sandbox_config::KEYS;
 
 use super::PROGRAM;
 
-/// Refuses a first word that almost is a command: it would become a word for the agent, and start a sandbox.
+/// What other tools call it, and the command that does it here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("attach", "session attach"),
+    ("delete", "sandbox remove"),
+    ("destroy", "sandbox remove"),
+    ("down", "stop"),
+    ("images", "image list"),
+    ("inspect", "sandbox inspect"),
+    ("ps", "list"),
+    ("remove", "sandbox remove"),
+    ("rm", "sandbox remove"),
+    ("rmi", "image remove"),
+    ("ssh", "shell"),
+    ("start", "run"),
+    ("status", "list"),
+    ("top", "list"),
+    ("up", "run"),
+    ("volumes", "volume list"),
+];
+
+/// Refuses a first word that almost is a command, or is one of another tool's: it would become a word for the agent,
+/// and start a sandbox.
 ///
-/// What stands after `--` is the agent's, and so is a path, or a text of several words.
+/// The words after it do not matter: `exex true` is no more meant for an agent than `exex` is, and a text for one that
+/// begins like a command costs its author two dashes. What stands after `--` is the agent's, and so is a path, or a text
+/// of several words.
 pub fn refuse_an_almost_command(
     definition: &mut clap::Command,
     words: &[OsString],
-    agent_words: &[OsString],
 ) -> Result<(), clap::Error> {
-    let after = words.iter().position(|word| word == "--").map_or(0, |at| words.len() - at - 1);
-    let before = agent_words.len().saturating_sub(after);
-    let Some(word) = agent_words.first().and_then(|word| word.to_str()).filter(|_| before > 0) else {
+    let Some(word) = first_word(definition, words).and_then(|word| word.to_str()) else { return Ok(()) };
+    if definition.find_subcommand(word).is_some() || Path::new(word).exists() {
         return Ok(());
-    };
-    let Some(command) = almost(definition, word, before == 1).filter(|_| !Path::new(word).exists()) else {
-        return Ok(());
-    };
+    }
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
+    let meant = elsewhere.map(|(_, command)| (*command).to_string()).or_else(|| almost(definition, word));
+    let Some(command) = meant else { return Ok(()) };
     let text = format!(
         "`{word}` is no command; did you mean `{PROGRAM} {command}`?\n\n  tip: words for the agent stand after \
          `--`: `{PROGRAM} -- {word}`"
@@ -31,30 +52,67 @@ pub fn refuse_an_almost_command(
     Err(definition.error(ErrorKind::InvalidSubcommand, text))
 }
 
-/// The command that a word almost is. `alone`: no other word is before `--`, so that it is hardly the first of a
-/// sentence, in which `port` and `lint` mean themselves.
-fn almost(definition: &clap::Command, word: &str, alone: bool) -> Option<String> {
+/// The first word before `--` that is no flag and no flag's value. Read without the parser, which gives none of them
+/// where it does not know a flag further on.
+fn first_word<'a>(definition: &clap::Command, words: &'a [OsString]) -> Option<&'a OsString> {
+    let mut words = words.iter().skip(1);
+    loop {
+        let word = words.next()?;
+        let Some(flag) = word.to_str().and_then(|text| text.strip_prefix('-')) else { return Some(word) };
+        match flag.strip_prefix('-') {
+            Some("") => return None,
+            Some(long) => {
+                let is_it = |argument: &clap::Arg| argument.get_long() == Some(long) && takes_next(argument);
+                if definition.get_arguments().any(is_it) {
+                    words.next();
+                }
+            }
+            None => {
+                // Of several in one word, the first that takes a value has the rest of it, or the next word.
+                let valued = |letter: char| {
+                    let is_it =
+                        |argument: &clap::Arg| argument.get_short() == Some(letter) && takes_next(argument);
+                    definition.get_arguments().any(is_it)
+                };
+                if flag.find(valued).is_some_and(|at| flag[at..].chars().count() == 1) {
+                    words.next();
+                }
+            }
+        }
+    }
+}
+
+fn takes_next(argument: &clap::Arg) -> bool {
+    argument.get_action().takes_values() && !argument.is_require_equals_set()
+}
+
+/// The command that a word almost is.
+fn almost(definition: &clap::Command, word: &str) -> Option<String> {
     // Whatever has another character is a path or a text.
     if word.len() < 3 || !word.chars().all(char::is_alphabetic) {
         return None;
     }
     let word = word.to_lowercase();
+    let count = |command: &str| strsim::damerau_levenshtein(&word, command);
+    let swapped = |command: &str| count(command) == 1 && strsim::levenshtein(&word, command) == 2;
     let slips = |command: &str| {
-        let slips = strsim::damerau_levenshtein(&word, command);
-        let swapped = slips == 1 && strsim::levenshtein(&word, command) == 2;
-        // Of short words, too many are near each other.
-        let most = match (word.len(), command.len(), alone) {
-            (..6, 4.., true) | (6.., 4.., false) => 1,
-            (6.., 4.., true) => 2,
+        // Of short words, too many are near each other; of long ones, those that begin alike are meant.
+        let most = match (word.len(), command.len()) {
+            (6.., 4..) if word.chars().next() == command.chars().next() => 2,
+            (_, 4..) => 1,
             _ => 0,
         };
-        (swapped || slips <= most).then_some(slips)
+        // A plural is often typed without its last letter, which is no slip: `prot` is one from `port`.
+        let singular = command.strip_suffix('s').unwrap_or(command);
+        let slips = count(command);
+        (slips <= most || swapped(command) || swapped(singular)).then_some(slips)
     };
-    let commands = definition
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
-        .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_visible_aliases()));
-    let near = commands.filter_map(|command| Some((slips(command)?, command)));
+    let commands = definition.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = commands.flat_map(|command| {
+        let spelled = std::iter::once(command.get_name()).chain(command.get_visible_aliases());
+        spelled.map(move |spelled| (spelled, command.get_name()))
+    });
+    let near = names.filter_map(|(spelled, command)| Some((slips(spelled)?, command)));
     near.min().map(|(_, command)| command.to_string())
 }
 
@@ -96,6 +154,13 @@ mod tests {
         typed.err().map(|error| error.to_string())
     }
 
+    #[track_caller]
+    fn refused(words: &[&str], command: &str) {
+        let said = refusal(words).unwrap_or_default();
+        assert!(said.contains(&format!("did you mean `agents-sandbox {command}`?")), "{words:?}: {said}");
+        assert!(said.contains("`agents-sandbox -- "), "{words:?}: {said}");
+    }
+
     #[test]
     fn an_almost_command_is_refused_and_words_for_the_agent_are_not() {
         for (words, command) in [
@@ -107,16 +172,27 @@ mod tests {
             (&["rnu", "--", "x"], "run"),
             (&["complation"], "completion"),
             (&["worktre", "list"], "worktree"),
+            (&["confg", "show"], "config"),
+            (&["exex", "true"], "exec"),
+            (&["exe", "true"], "exec"),
+            (&["prot", "list"], "ports"),
+            (&["prot", "-y", "list"], "ports"),
+            (&["complation", "bash"], "completion"),
+            (&["lint", "the", "code"], "list"),
+            (&["-ym", "4G", "--cpus=2", "--disk-size", "4G", "stpo", "--all"], "stop"),
+            (&["exce", "-it", "--", "bash"], "exec"),
+            (&["confg", "--help"], "config"),
         ] {
-            let said = refusal(words).unwrap_or_default();
-            assert!(said.contains(&format!("did you mean `agents-sandbox {command}`?")), "{words:?}: {said}");
-            assert!(said.contains("`agents-sandbox -- "), "{words:?}: {said}");
+            refused(words, command);
         }
         for words in [
             &["hello"][..],
             &["--", "stpo"],
             &["--", "exce", "true"],
+            &["--", "lint", "the", "code"],
+            &["--", "attach"],
             &["run", "stpo"],
+            &["run", "start"],
             &["fix", "--", "exce"],
             &["stpo it"],
             &["./stpo"],
@@ -125,12 +201,26 @@ mod tests {
             &["ru"],
             &["set"],
             &["set", "up", "tests"],
-            &["port", "this", "to", "rust"],
-            &["lint", "the", "code"],
-            &["confirm", "it"],
-            &["will", "it", "run"],
+            &["sort", "the", "imports"],
+            &["rework", "the", "parser"],
+            &["--agent", "pi", "hello"],
         ] {
             assert_eq!(refusal(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_of_another_tool_is_named_as_it_is_called_here() {
+        let definition = <super::super::Cli as clap::CommandFactory>::command();
+        for (word, command) in ELSEWHERE.iter().copied() {
+            for words in [&[word][..], &[word, "it"], &[word, "-a"]] {
+                refused(words, command);
+            }
+            assert!(definition.find_subcommand(word).is_none(), "{word} is a command");
+            let mut place = &definition;
+            for part in command.split(' ') {
+                place = place.find_subcommand(part).unwrap_or_else(|| panic!("{command} is none"));
+            }
         }
     }
 

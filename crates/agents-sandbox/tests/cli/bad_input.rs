@@ -101,6 +101,35 @@ fn a_command_with_a_slip_in_it_is_none() {
     assert!(shown.contains("opencode stpo"), "{shown}");
 }
 
+/// Whatever stands after it, and where the word is another tool's.
+#[test]
+fn a_word_that_is_meant_as_a_command_starts_no_sandbox() {
+    let environment = TestEnvironment::new();
+    for (words, meant) in [
+        (&["confg", "show"][..], "config"),
+        (&["confg", "show", "--origin"], "config"),
+        (&["exex", "true"], "exec"),
+        (&["exe", "true"], "exec"),
+        (&["prot", "list"], "ports"),
+        (&["attach"], "session attach"),
+        (&["attach", "2"], "session attach"),
+        (&["ps", "-a"], "list"),
+        (&["rm", "-f", "it"], "sandbox remove"),
+        (&["up", "-d"], "run"),
+        (&["start"], "run"),
+    ] {
+        let ran = environment.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran}");
+        let said = format!("`{}` is no command; did you mean `agents-sandbox {meant}`?", words[0]);
+        assert!(ran.stderr.contains(&said), "{words:?}: {ran}");
+        let door = format!("`agents-sandbox -- {}`", words[0]);
+        assert!(ran.stderr.contains(&door), "{words:?}: {ran}");
+    }
+    assert_eq!(environment.run(&["list", "--names"]).success(), "", "nothing was made");
+    let shown = environment.run(&["--dry-run", "--", "start", "the", "server"]).success();
+    assert!(shown.contains("opencode start the server"), "{shown}");
+}
+
 #[test]
 fn a_flag_of_another_command_is_no_value() {
     assert_snapshot!(refused(&["exec", "--network", "none", "--", "true"]), @"
