@@ -12,8 +12,11 @@ use super::{CommandResult, network, prepare};
 use crate::app::App;
 use crate::approval::{self, Purpose};
 use crate::error::CommandError;
+use crate::exit::Exit;
 use crate::settings::Meant;
 use crate::terminal::{Streams, describe_terminal, terminal_size};
+
+const NOT_THERE: Exit = Exit(127);
 
 /// Run one command in the project's sandbox
 ///
@@ -22,10 +25,10 @@ use crate::terminal::{Streams, describe_terminal, terminal_size};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
-  agents-sandbox exec -- make test               run the tests inside
+  agents-sandbox exec -- git status              what the agent has changed
   agents-sandbox exec -it -- python3             an interactive program: input and a terminal
-  agents-sandbox exec --root -- apt-get install -y jq
-  cat dump.sql | agents-sandbox exec -i -- psql  feed it from a pipe
+  agents-sandbox exec --root -- ss -tlnp         which programs listen inside: root sees all
+  cat all.json | agents-sandbox exec -i -- jq .  feed it from a pipe
   agents-sandbox exec -w /tmp -e LANG=C -- env")]
 pub struct ExecArgs {
     /// Pass input on to the command
@@ -85,11 +88,26 @@ pub fn run(app: &App, args: &ExecArgs) -> CommandResult {
     describe_terminal(&mut command, &request.settings.env);
     let what = What::Begin(&command);
     let again = args.agent.after("agents-sandbox exec");
-    let exit = attend::attend(&context, &request, &up, &what, streams, &again, interruptible);
+    let exit = attend::attend(&context, &request, &up, &what, streams, &again, interruptible)
+        .map_err(|error| say_how_to_add(error, args.command.first()));
     if first {
         network::summary(app, &context, &request, &args.agent, first);
     }
     exit
+}
+
+/// What a shell reports as 127 is a program that is not there. A path is no package's name.
+fn say_how_to_add(error: CommandError, program: Option<&OsString>) -> CommandError {
+    let name = program.and_then(|program| program.to_str()).filter(|name| !name.contains('/'));
+    if error.exit != NOT_THERE || name.is_none() {
+        return error;
+    }
+    error
+        .hint(
+            "the image lacks it; add it in the project's `.agents-sandbox/Dockerfile`: `FROM agents-sandbox/runner-base`, \
+             then `RUN apt-get update && apt-get install -y PACKAGE`",
+        )
+        .hint("`agents-sandbox build` makes that image; after `agents-sandbox stop --cold`, the next run has it")
 }
 
 /// `KEY=VALUE`; `KEY` alone takes the value from our own environment, and is dropped where there is none.

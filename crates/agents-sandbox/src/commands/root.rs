@@ -14,7 +14,7 @@ Examples:
   agents-sandbox -- run \"fix the test\"      give the agent its words, here for one task
   agents-sandbox --agent pi --memory 8G      another agent, a larger machine
   agents-sandbox shell                       look around in the sandbox
-  agents-sandbox exec -- make test           run one command in it
+  agents-sandbox exec -- git status          run one command in it
   agents-sandbox list                        see all sandboxes
   agents-sandbox doctor                      find out what is missing on this computer";
 

@@ -179,7 +179,7 @@ fn the_first_page() {
       agents-sandbox -- run "fix the test"      give the agent its words, here for one task
       agents-sandbox --agent pi --memory 8G      another agent, a larger machine
       agents-sandbox shell                       look around in the sandbox
-      agents-sandbox exec -- make test           run one command in it
+      agents-sandbox exec -- git status          run one command in it
       agents-sandbox list                        see all sandboxes
       agents-sandbox doctor                      find out what is missing on this computer
     "#);
@@ -250,6 +250,29 @@ fn the_reference_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference.md");
     let kept = std::fs::read_to_string(path).unwrap();
     assert!(kept == now, "docs/reference.md is not current: agents-sandbox reference > docs/reference.md");
+}
+
+/// A newcomer tries them as they stand.
+#[test]
+fn examples_of_exec_run_what_the_image_has() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let tools = read("crates/sandbox-image/src/compose/stages/base-tools.dockerfile");
+    // Of Debian itself, or of a package that is called otherwise (yq brings python3, iproute2 ss).
+    let known = |program: &str| {
+        ["env", "python3", "sh", "ss"].contains(&program)
+            || tools.split_whitespace().any(|word| word == program)
+    };
+    let mut seen = 0;
+    for file in ["README.md", "docs/reference.md", "docs/images.md"] {
+        for line in read(file).lines().filter(|line| line.contains("agents-sandbox exec ")) {
+            let Some((_, command)) = line.split_once(" -- ") else { continue };
+            let program = command.split_whitespace().next().unwrap_or_default();
+            assert!(known(program), "{file}: the image has no `{program}`: {line}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "{seen} examples");
 }
 
 #[test]

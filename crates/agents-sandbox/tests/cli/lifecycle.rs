@@ -31,6 +31,14 @@ fn a_command_that_is_not_there() {
         ran.stderr.contains("error: the command could not be run in the sandbox: no-such-command"),
         "{ran}"
     );
+    for word in [".agents-sandbox/Dockerfile", "apt-get install -y PACKAGE", "`agents-sandbox build`"] {
+        assert!(ran.stderr.contains(word), "{word}: {ran}");
+    }
+    // Neither the command's own code nor a path says that the image lacks a program.
+    for (words, code) in [(&["exec", "/no/such"][..], 127), (&["exec", "--", "sh", "-c", "exit 127"], 127)] {
+        let ran = environment.run(words);
+        assert!(ran.code == Some(code) && !ran.stderr.contains("Dockerfile"), "{words:?}: {ran}");
+    }
 }
 
 #[test]
