@@ -69,7 +69,9 @@ pub fn attach(session: ExecSession, streams: Streams) -> Result<Ended, RuntimeEr
 
     drop(feeding);
     if streams.tty && std::io::stdout().is_terminal() {
-        reset(&screen);
+        // Somewhere in a line of the command; what follows is a message of ours.
+        let fresh_line = matches!(end, Ended::Detached | Ended::Lost(_));
+        reset(&screen, fresh_line);
     }
     drop(raw);
     drop(listening);
@@ -77,11 +79,15 @@ pub fn attach(session: ExecSession, streams: Streams) -> Result<Ended, RuntimeEr
 }
 
 /// Switches back what the command left switched, unless the terminal is stuck.
-fn reset(screen: &Mutex<ScreenModes>) {
+fn reset(screen: &Mutex<ScreenModes>, fresh_line: bool) {
     let until = Instant::now() + STUCK;
     while Instant::now() < until {
         if let Ok(screen) = screen.try_lock() {
-            let _ = write_all(std::io::stdout(), &screen.reset());
+            let mut bytes = screen.reset();
+            if fresh_line && screen.is_within_line() {
+                bytes.extend(b"\r\n");
+            }
+            let _ = write_all(std::io::stdout(), &bytes);
             return;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -1,6 +1,6 @@
 //! Which modes of the terminal a program has switched, so that exactly those can be switched back when it
 //! ends without doing it. Blind resets would do harm: leaving an alternate screen that was never entered
-//! moves the cursor.
+//! moves the cursor. Also whether the cursor is within a line, so that a message of ours begins one of its own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,6 +24,9 @@ struct Modes {
     /// Entries pushed on the keyboard protocol's stack.
     keyboard: u16,
     modify_keys: bool,
+    within_line: bool,
+    /// The same for the screen that is not seen now, the one of the shell or the alternate one.
+    within_line_there: bool,
 }
 
 /// The modes a full-screen program uses, and whether a terminal starts with them on.
@@ -57,9 +60,15 @@ impl ScreenModes {
         self.parser.advance(&mut self.modes, output);
     }
 
+    /// Whether the cursor is within a line, once [`ScreenModes::reset`] has put the terminal back.
+    pub fn is_within_line(&self) -> bool {
+        let modes = &self.modes;
+        if modes.is_alternate() { modes.within_line_there } else { modes.within_line }
+    }
+
     /// What puts the terminal back: empty attributes, and every mode that was left switched.
     pub fn reset(&self) -> Vec<u8> {
-        let Modes { private, keypad, margins, cursor_shape, keyboard, modify_keys } = &self.modes;
+        let Modes { private, keypad, margins, cursor_shape, keyboard, modify_keys, .. } = &self.modes;
         let mut text = String::new();
         if *keyboard > 0 {
             let _ = write!(text, "\x1b[<{keyboard}u");
@@ -92,7 +101,37 @@ impl std::fmt::Debug for ScreenModes {
     }
 }
 
+impl Modes {
+    fn is_alternate(&self) -> bool {
+        ALTERNATE.iter().any(|mode| self.private.contains_key(mode))
+    }
+
+    fn switch(&mut self, mode: u16, set: bool, default: bool) {
+        let before = self.is_alternate();
+        if set == default {
+            self.private.remove(&mode);
+        } else {
+            self.private.insert(mode, set);
+        }
+        if self.is_alternate() != before {
+            std::mem::swap(&mut self.within_line, &mut self.within_line_there);
+        }
+    }
+}
+
 impl Perform for Modes {
+    fn print(&mut self, _c: char) {
+        self.within_line = true;
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\r' => self.within_line = false,
+            b'\t' => self.within_line = true,
+            _ => {}
+        }
+    }
+
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], _ignore: bool, action: char) {
         let first = params.iter().next().and_then(<[u16]>::first).copied().unwrap_or(0);
         match (intermediates, action) {
@@ -100,14 +139,18 @@ impl Perform for Modes {
                 let set = action == 'h';
                 for mode in params.iter().filter_map(<[u16]>::first) {
                     if let Some((_, default)) = PRIVATE.iter().find(|(known, _)| known == mode) {
-                        if set == *default {
-                            self.private.remove(mode);
-                        } else {
-                            self.private.insert(*mode, set);
-                        }
+                        self.switch(*mode, set, *default);
                     }
                 }
             }
+            // The cursor goes to a column, to a place, to the right, or to the start of another line.
+            (b"", 'G' | '`') => self.within_line = first > 1,
+            (b"", 'H' | 'f') => {
+                let column = params.iter().nth(1).and_then(<[u16]>::first).copied().unwrap_or(0);
+                self.within_line = column > 1;
+            }
+            (b"", 'C') => self.within_line = true,
+            (b"", 'E' | 'F') => self.within_line = false,
             (b"", 'r') => self.margins = params.iter().flatten().any(|margin| *margin > 1),
             (b" ", 'q') => self.cursor_shape = first != 0,
             (b">", 'u') => self.keyboard = self.keyboard.saturating_add(1),
@@ -116,7 +159,11 @@ impl Perform for Modes {
                 self.modify_keys =
                     params.iter().nth(1).and_then(<[u16]>::first).is_some_and(|level| *level > 0);
             }
-            (b"!", 'p') => *self = Self { private: std::mem::take(&mut self.private), ..Self::default() },
+            (b"!", 'p') => {
+                let Self { within_line, within_line_there, .. } = *self;
+                let private = std::mem::take(&mut self.private);
+                *self = Self { private, within_line, within_line_there, ..Self::default() };
+            }
             _ => {}
         }
     }
@@ -125,6 +172,7 @@ impl Perform for Modes {
         match (intermediates, byte) {
             (b"", b'=') => self.keypad = true,
             (b"", b'>') => self.keypad = false,
+            (b"", b'E') => self.within_line = false,
             (b"", b'c') => *self = Self::default(),
             _ => {}
         }
@@ -164,6 +212,31 @@ mod tests {
             reset_after(output),
             "\x1b[<1u\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b7\x1b[r\x1b8\x1b>\x1b[>4m\x1b[0 q\x1b[0m"
         );
+    }
+
+    #[test]
+    fn a_cursor_within_a_line_is_seen() {
+        for (output, within) in [
+            ("", false),
+            ("$ ", true),
+            ("$ ls\r\n", false),
+            ("a\r\n\x1b[1m$ \x1b[0m", true),
+            ("ab\x1b[2K\r", false),
+            ("x\x1b[12;1H", false),
+            ("x\x1b[12;7H", true),
+            ("\x1b[5C", true),
+            ("abc\x1b[G", false),
+            ("x\x1b[!p", true),
+            // Whatever was on the other screen, the cursor is back where it was.
+            ("\x1b[?1049hFULL", false),
+            ("half\x1b[?1049h\x1b[1;1H", true),
+            ("\x1b[?1049hFULL\x1b[?1049l", false),
+            ("half\x1b[?1049h\r\x1b[?1049l", true),
+        ] {
+            let mut modes = ScreenModes::default();
+            modes.watch(output.as_bytes());
+            assert_eq!(modes.is_within_line(), within, "{output:?}");
+        }
     }
 
     #[test]

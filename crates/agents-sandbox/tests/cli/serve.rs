@@ -166,6 +166,19 @@ fn the_detach_key_leaves_an_agent_with_a_server_and_is_any_other_commands_own() 
 }
 
 #[test]
+fn what_is_said_after_the_detach_key_has_a_line_of_its_own() {
+    let environment = stand_in("opencode");
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P run; echo \"code $?\"");
+    tmux.wait_for_line("attached");
+    tmux.tmux(&["send-keys", "-l", "half a line"]);
+    tmux.wait_for_line("half a line");
+    tmux.key("C-]");
+    tmux.wait_for_line("detached; what the agent is at goes on in the sandbox");
+    tmux.wait_for_line("code 0");
+}
+
+#[test]
 fn the_detach_key_leaves_a_clean_screen() {
     let environment = stand_in("opencode");
     environment.write("screen", FULL_SCREEN);
