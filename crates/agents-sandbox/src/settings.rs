@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
@@ -307,6 +307,20 @@ where
     T::Err: Error + 'static,
 {
     word.to_string().parse().map_err(|error| CommandError::from_chain(&error))
+}
+
+/// What holds in the checkout at `root`, as a run there without flags would read it.
+pub fn in_checkout(root: &Path) -> Result<Settings, CommandError> {
+    let checkout = sandbox_checkout::discover(root)?;
+    project::check_settings_folder(&checkout.project_dir)?;
+    let inputs = Inputs {
+        config_dir: App::layout()?.config,
+        repo_slug: Some(checkout.repo_slug),
+        project_dir: Some(checkout.project_dir),
+        environment: variables(),
+        flags: Flags::default(),
+    };
+    Ok(load(&inputs)?.settings)
 }
 
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.

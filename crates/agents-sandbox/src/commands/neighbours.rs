@@ -1,7 +1,7 @@
 //! Other sandboxes than the one that a command means, whose user may have meant them.
 
 use sandbox_agents::profiles;
-use sandbox_lifecycle::{Context, ListFilter, Target};
+use sandbox_lifecycle::{Context, ListFilter, Row, Target};
 use sandbox_model::AgentName;
 
 use crate::app::App;
@@ -23,9 +23,14 @@ fn agents_beside(context: &Context<'_>, target: &Target) -> Vec<AgentName> {
     profiles().iter().map(|profile| profile.name).filter(beside).collect()
 }
 
-/// Command lines that end what runs or sleeps with the settings of before: each sandbox of this checkout by its agent,
-/// as `target` would be typed, and those of other checkouts, where they are concerned, by their names.
-pub fn stop_lines(context: &Context<'_>, target: &Target, everywhere: bool) -> Vec<String> {
+/// Command lines that end what runs or sleeps with the settings of before, where those are `concerned`: each sandbox of
+/// this checkout by its agent, as `target` would be typed, and those of other checkouts, with `everywhere`, by their names.
+pub fn stop_lines(
+    context: &Context<'_>,
+    target: &Target,
+    everywhere: bool,
+    concerned: impl Fn(&Row) -> bool,
+) -> Vec<String> {
     let Ok(listing) = sandbox_lifecycle::list(context, &ListFilter::default()) else { return Vec::new() };
     let awake = listing.rows.into_iter().filter(|row| !row.status.is_at_rest() || row.saved_memory.is_some());
     let line = |name: String| {
@@ -39,5 +44,9 @@ pub fn stop_lines(context: &Context<'_>, target: &Target, everywhere: bool) -> V
             None => everywhere.then(|| format!("agents-sandbox stop --cold {name}")),
         }
     };
-    awake.filter_map(|row| line(row.name)).collect()
+    awake
+        .filter_map(|row| Some((line(row.name.clone())?, row)))
+        .filter(|(_, row)| concerned(row))
+        .map(|(line, _)| line)
+        .collect()
 }

@@ -31,6 +31,7 @@ fn a_rule_is_written_where_a_person_wrote() {
     );
     let again = environment.run(&["network", "allow", "host:11434"]);
     assert!(again.stderr.contains("has it already"), "{}", again.stderr);
+    assert_eq!(again.stderr.lines().count(), 1, "nothing changed: {}", again.stderr);
     assert_eq!(read(&environment, USER), text);
 }
 
@@ -62,6 +63,31 @@ fn what_runs_or_sleeps_is_named_with_what_ends_it() {
     );
     assert!(elsewhere(&["network", "allow", "e.example"]).ends_with(&named));
     assert!(elsewhere(&["network", "allow", "e.example", "--project"]).ends_with("of a sandbox on\n"));
+}
+
+#[test]
+fn what_gains_nothing_by_its_next_start_is_not_to_be_ended() {
+    let environment = TestEnvironment::new();
+    let said = |words: &[&str]| environment.run(words).stderr;
+    let stop = "stop --cold";
+    environment.run(&["network", "allow", "a.example"]).success();
+    environment.run(&["exec", "true"]).success();
+    assert!(!said(&["network", "allow", "a.example"]).contains(stop), "it has it");
+    assert!(said(&["network", "allow", "b.example"]).contains(stop), "the door");
+    let again = said(&["network", "allow", "b.example"]);
+    assert!(again.contains("has it already") && !again.contains("it counts"), "{again}");
+    assert!(again.ends_with("without it has it after `agents-sandbox stop --cold`\n"), "{again}");
+
+    // Its project's file replaces the user's list, for denials alone.
+    environment.write(PROJECT, "network: {egress-deny: [x.example]}\n");
+    std::fs::create_dir(environment.path("other")).unwrap();
+    let elsewhere = |words: &[&str]| {
+        let mut command = environment.command(words);
+        environment.finish(command.current_dir(environment.path("other"))).stderr
+    };
+    let told = elsewhere(&["network", "deny", "c.example"]);
+    assert!(told.ends_with("it counts from the next start of a sandbox on\n"), "{told}");
+    assert!(elsewhere(&["network", "allow", "c.example"]).contains(stop), "the other door");
 }
 
 #[test]

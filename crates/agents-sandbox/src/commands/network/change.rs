@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use clap::Args;
-use sandbox_config::{EditError, Flags, Origin, Settings, add_to_list};
-use sandbox_model::{DESTINATION_FORMS, Destination};
+use sandbox_config::{EditError, Flags, Origin, Settings, Value, add_to_list};
+use sandbox_lifecycle::{Context, Row};
+use sandbox_model::{DESTINATION_FORMS, Destination, NetworkPolicy, SandboxName};
 
 use crate::app::App;
 use crate::commands::{CommandResult, neighbours};
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::settings::Meant;
+use crate::settings::{self, Meant};
 
 /// Let sandboxes reach a destination
 ///
@@ -71,10 +72,17 @@ impl List {
         }
     }
 
-    const fn origin(self, settings: &Settings) -> &Origin {
+    const fn set(self, settings: &Settings) -> &Value<Vec<String>> {
         match self {
-            Self::Allow => &settings.network_egress_allow.origin,
-            Self::Deny => &settings.network_egress_deny.origin,
+            Self::Allow => &settings.network_egress_allow,
+            Self::Deny => &settings.network_egress_deny,
+        }
+    }
+
+    const fn of(self, policy: &NetworkPolicy) -> &Vec<String> {
+        match self {
+            Self::Allow => &policy.egress_allow,
+            Self::Deny => &policy.egress_deny,
         }
     }
 }
@@ -94,7 +102,8 @@ fn change(app: &App, args: &ChangeArgs, list: List) -> CommandResult {
     let meant = Meant::resolve(app, Flags::default())?;
     let own = App::layout()?.config;
     let folder = if args.project { &meant.project.config_dir } else { &own };
-    refuse_without_effect(list.origin(&meant.settings), folder, args.project)?;
+    refuse_without_effect(&list.set(&meant.settings).origin, folder, args.project)?;
+    let mut changed = false;
     for text in &args.destinations {
         let edit =
             add_to_list(folder, "network", list.key(), text).map_err(|error| told(error, list, text))?;
@@ -103,6 +112,7 @@ fn change(app: &App, args: &ChangeArgs, list: List) -> CommandResult {
             None => app.console.info(&format!("{path} has it already: network.{}: {text}", list.key())),
             Some(new) => {
                 write(&edit.path, &new, args.project)?;
+                changed = true;
                 app.console.info(&format!("added to {path}: network.{}: {text}", list.key()));
             }
         }
@@ -111,13 +121,32 @@ fn change(app: &App, args: &ChangeArgs, list: List) -> CommandResult {
             app.console.warning(&format!("network.egress-deny has `{text}` too, and a denial wins"));
         }
     }
-    app.console.info("it counts from the next start of a sandbox on");
+    if changed {
+        app.console.info("it counts from the next start of a sandbox on");
+    }
     // It is written: whoever waits for a runtime to name sandboxes knows that, and one that cannot is no failure of it.
     let Ok(context) = app.context() else { return Ok(Exit::SUCCESS) };
-    if let Some(ends) = ends(&neighbours::stop_lines(&context, &meant.target(), !args.project)) {
-        app.console.info(&format!("for what runs or sleeps now, that is after {ends}"));
+    let gains = |row: &Row| gains(&context, row, list, &args.destinations);
+    let old = neighbours::stop_lines(&context, &meant.target(), !args.project, gains);
+    if let Some(ends) = ends(&old) {
+        let what = if changed {
+            "for what runs or sleeps now, that is"
+        } else {
+            "what runs or sleeps without it has it"
+        };
+        app.console.info(&format!("{what} after {ends}"));
     }
     Ok(Exit::SUCCESS)
+}
+
+/// Whether it runs or sleeps without one of these, and its next start has it: a list of a stronger layer, such as its
+/// project's file, replaces what was written.
+fn gains(context: &Context<'_>, row: &Row, list: List, destinations: &[String]) -> bool {
+    let Ok(settings) = settings::in_checkout(&row.checkout) else { return false };
+    let info = row.name.parse::<SandboxName>().ok().and_then(|name| context.runtime.inspect(&name).ok()?);
+    let Some(info) = info else { return false };
+    let (next, now) = (&list.set(&settings).value, list.of(&info.spec.network));
+    destinations.iter().any(|text| next.contains(text) && !now.contains(text))
 }
 
 /// What ends those that go on as they began.
