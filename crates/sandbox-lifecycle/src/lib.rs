@@ -76,7 +76,7 @@ pub use provision::{
     startup_hooks, walls,
 };
 pub use remove::{Removed, remove};
-pub use remove_image::remove_image;
+pub use remove_image::{RemovedImage, remove_image};
 pub use request::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, Repository, SandboxSettings,
     UpRequest,

@@ -225,6 +225,31 @@ fn images_are_inspected_and_removed_by_name() {
     ");
 }
 
+/// Images of several agents may be the same, byte for byte.
+#[test]
+fn one_name_of_an_image_is_removed_while_another_is_used() {
+    let environment = TestEnvironment::new();
+    for agent in ["pi", "opencode"] {
+        environment.run(&["exec", "--agent", agent, "true"]).success();
+        environment.run(&["stop", "--cold", "--agent", agent]).success();
+    }
+    let named = |agent: &str| environment.json(&["image", "inspect", "--agent", agent]);
+    let (one, other) = (named("pi"), named("opencode"));
+    assert_eq!(one["digest"], other["digest"]);
+    let reference = one["reference"].as_str().unwrap().to_string();
+    let refused = environment.run(&["image", "remove", &reference]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("-pi`"), "its own sandbox has it: {refused}");
+    let names = environment.run(&["list", "--names"]).success();
+    let pi = names.lines().find(|name| name.ends_with("-pi")).unwrap();
+    environment.run(&["sandbox", "remove", pi]).success();
+    assert_snapshot!(shown(&environment, &["image", "remove", "--dry-run", &reference]), @"would remove agents-sandbox/runner-project-HASH:pi-latest; the image stays as agents-sandbox/runner-project-HASH:opencode-latest");
+    assert_snapshot!(shown(&environment, &["image", "remove", &reference]), @"agents-sandbox/runner-project-HASH:pi-latest is removed; the image stays as agents-sandbox/runner-project-HASH:opencode-latest");
+    let listed = environment.run(&["image", "list"]).success();
+    assert!(!listed.contains("pi-latest") && listed.contains("opencode-latest"), "{listed}");
+    let last = environment.run(&["image", "remove", other["reference"].as_str().unwrap()]);
+    assert!(last.code == Some(1) && last.stderr.contains("is used by"), "{last}");
+}
+
 #[test]
 fn without_a_state_file_a_fresh_home_is_made_and_the_old_one_stays() {
     let environment = TestEnvironment::new();

@@ -1,7 +1,7 @@
 //! `image remove`: delete an image by reference.
 
 use clap::Args;
-use sandbox_lifecycle::remove_image;
+use sandbox_lifecycle::{RemovedImage, remove_image};
 use sandbox_model::ImageRef;
 
 use crate::app::App;
@@ -10,7 +10,8 @@ use crate::exit::Exit;
 
 /// Remove an image; one that a sandbox is made from is refused
 ///
-/// The next run that needs it builds it again, or takes what the image engine still has.
+/// The next run that needs it builds it again, or takes what the image engine still has. Where one image has several
+/// names, only this one goes, and the image stays under the others.
 #[derive(Debug, Clone, Args)]
 #[command(visible_alias = "rm")]
 pub struct ImageRemoveArgs {
@@ -23,11 +24,13 @@ pub struct ImageRemoveArgs {
     pub dry_run: bool,
 }
 
+/// So many of the other names are told.
+const NAMED: usize = 3;
+
 pub fn run(app: &App, args: &ImageRemoveArgs) -> CommandResult {
-    let freed = remove_image(&app.context()?, &args.reference, args.dry_run)?;
-    let freed = match freed.bytes() {
-        0 => "another image has the same content, which stays".to_owned(),
-        _ => format!("{} free", freed.human()),
+    let freed = match remove_image(&app.context()?, &args.reference, args.dry_run)? {
+        RemovedImage::Freed(size) => format!("{} free", size.human()),
+        RemovedImage::Named(names) => format!("the image stays as {}", shown(&names)),
     };
     let text = if args.dry_run {
         format!("would remove {}; {freed}", args.reference)
@@ -36,4 +39,10 @@ pub fn run(app: &App, args: &ImageRemoveArgs) -> CommandResult {
     };
     app.console.info(&text);
     Ok(Exit::SUCCESS)
+}
+
+fn shown(names: &[ImageRef]) -> String {
+    let named: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = names.len() - named.len();
+    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
 }
