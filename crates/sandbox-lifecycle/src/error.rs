@@ -7,6 +7,7 @@ use sandbox_model::{AgentName, ImageRef, SandboxName, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
 
+use crate::up::port_holder::PortHolder;
 use crate::worktree::Held;
 
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
@@ -39,9 +40,11 @@ pub enum LifecycleError {
     NoSuchImage(ImageRef),
     #[error("image `{image}` is used by {}", names(sandboxes))]
     ImageInUse { image: ImageRef, sandboxes: Vec<SandboxName> },
-    /// Another program has it, or this computer has no such address.
+    /// This computer has no such address, say.
     #[error("port {address} cannot be published: {problem}")]
     Port { address: SocketAddr, problem: String },
+    #[error("port {address} cannot be published: {holder}")]
+    PortTaken { address: SocketAddr, holder: PortHolder },
     #[error("port {address} cannot be published: ports below {first} are root's on this computer")]
     PrivilegedPort { address: SocketAddr, first: u16 },
     #[error("{source_path}, which is mounted at {target}, is not there")]

@@ -90,6 +90,7 @@ pub use stage::Stage;
 pub use stop::{Ended, keeper_status, rest, stop};
 pub use target::Target;
 pub use up::live_ports::{add as add_ports, published as published_ports, remove as remove_ports};
+pub use up::port_holder::PortHolder;
 pub use up::{Extent, Rehearsal, Up, rehearse, up};
 pub use versions::{
     AgentVersions, agent_versions, ask_newest, newest, newest_is_due, offer_newer, wanted_version,

@@ -10,7 +10,7 @@ use sandbox_checkout::CheckoutError;
 use sandbox_config::ConfigError;
 use sandbox_image::ImageError;
 use sandbox_lifecycle::volumes::VolumeError;
-use sandbox_lifecycle::{Held, LifecycleError, UnknownAgent};
+use sandbox_lifecycle::{Held, LifecycleError, PortHolder, UnknownAgent};
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::StateError;
@@ -66,8 +66,10 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::ImageInUse { .. } => {
                 new.hint("`agents-sandbox sandbox remove NAME` removes a sandbox; its home volume stays")
             }
-            LifecycleError::Port { .. } => new
-                .hint("end what listens there, or take another: `agents-sandbox run -p HOST:GUEST`, or the setting `ports`"),
+            LifecycleError::Port { .. } => {
+                new.hint("take another: `agents-sandbox run -p [BIND:]HOST:GUEST`, or the setting `ports`")
+            }
+            LifecycleError::PortTaken { holder, .. } => taken(new, holder),
             LifecycleError::PrivilegedPort { address, .. } => new.hint(format!(
                 "take a higher one: `agents-sandbox run -p {}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={}`",
                 higher(address.port()),
@@ -112,6 +114,28 @@ impl From<LifecycleError> for CommandError {
                 new.hint(format!("`agents-sandbox run` with {} has one", agents_with(|_| true)))
             }
         }
+    }
+}
+
+/// Whoever has a port is named; this is how to get it, or another one.
+fn taken(new: CommandError, holder: PortHolder) -> CommandError {
+    let another = |end: &str| {
+        format!(
+            "{end}take another: `agents-sandbox ports add HOST:GUEST`, `agents-sandbox run -p HOST:GUEST`, or the setting `ports`"
+        )
+    };
+    match holder {
+        PortHolder::Sandbox { name, port, agent, checkout } => {
+            let agent = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+            new.hint(format!(
+                "`agents-sandbox ports remove {port}{agent}` in {} closes that one; `agents-sandbox stop {name}` ends the sandbox",
+                checkout.display()
+            ))
+            .hint(another("or "))
+        }
+        PortHolder::Asked(_) => new.hint("leave one of them out"),
+        PortHolder::Program { pid, .. } => new.hint(another(&format!("end it (`kill {pid}`), or "))),
+        PortHolder::Unknown => new.hint(another("end what listens there, or ")),
     }
 }
 

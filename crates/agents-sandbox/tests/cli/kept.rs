@@ -119,9 +119,13 @@ fn a_port_that_another_program_has_is_found_before_anything_is_lost() {
     let ran = environment.run(&words);
     let address = other.local_addr().unwrap().to_string();
     let text = without_hash(&ran.to_string()).replace(&address, "ADDRESS");
+    // The other program is this one.
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let text = text.replace(&format!("`{}`", name.trim()), "`NAME`");
+    let text = text.replace(&std::process::id().to_string(), "PID");
     assert_snapshot!(text, @"
-    error: port ADDRESS cannot be published: Address already in use (os error 98)
-    hint: end what listens there, or take another: `agents-sandbox run -p HOST:GUEST`, or the setting `ports`
+    error: port ADDRESS cannot be published: `NAME` (process PID) has it
+    hint: end it (`kill PID`), or take another: `agents-sandbox ports add HOST:GUEST`, `agents-sandbox run -p HOST:GUEST`, or the setting `ports`
     [exit 1]
     ");
     assert_ne!(memory(&environment), Value::Null);

@@ -213,6 +213,22 @@ fn ports_open_and_close_while_the_sandbox_runs() {
     let taken = format!("{}:80", other.local_addr().unwrap().port());
     let taken = environment.run(&["ports", "add", &taken]);
     assert!(taken.code == Some(1) && taken.stderr.contains("cannot be published"), "{taken}");
+    let held_by = format!("(process {}) has it", std::process::id());
+    assert!(taken.stderr.contains(&held_by) && !taken.stderr.contains("os error"), "{taken}");
+    assert!(taken.stderr.contains("take another: `agents-sandbox ports add HOST:GUEST`"), "{taken}");
+    // Its own are named too, and what gives them back.
+    let name = environment.sandbox();
+    for text in [format!("{first}:90"), format!("0.0.0.0:{first}:80")] {
+        let taken = environment.run(&["ports", "add", &text]);
+        let said = format!("sandbox `{name}` publishes it already, as {one}");
+        assert!(taken.code == Some(1) && taken.stderr.contains(&said), "{text}: {taken}");
+        let hint = format!("`agents-sandbox ports remove {one} --agent opencode` in ");
+        assert!(taken.stderr.contains(&hint), "{text}: {taken}");
+    }
+    environment.run(&["ports", "add", &one]).success();
+    let third = free();
+    let twice = environment.run(&["ports", "add", &format!("{third}:1"), &format!("{third}:2")]);
+    assert!(twice.code == Some(1) && twice.stderr.contains("is asked for twice"), "{twice}");
     drop(held.stdin.take());
     held.wait().unwrap();
     // What was added while it ran is gone with that boot, and whoever comes next is told.

@@ -3,6 +3,7 @@
 use sandbox_model::{PortForward, SandboxName, SandboxSpec, Status};
 use sandbox_runtime::{RuntimeError, SandboxInfo};
 
+use super::port_holder::overlap;
 use super::ports;
 use crate::{Context, LifecycleError, Result, Target, sandbox_name};
 
@@ -33,7 +34,7 @@ pub fn settle(context: &Context<'_>, info: &mut SandboxInfo, wanted: &SandboxSpe
         return Ok(());
     }
     if info.status == Status::Running {
-        ports::check(&open, &info.spec.ports)?;
+        ports::check_beside(context, &open, &info.spec.ports)?;
         context.reporter.info(&format!("opened while it runs: {}", list(&open)));
     }
     let gone: Vec<PortForward> = close.iter().filter(|port| !open.contains(port)).copied().collect();
@@ -51,7 +52,7 @@ fn give_up_taken(context: &Context<'_>, info: &mut SandboxInfo, want: &[PortForw
     }
     let mut taken = Vec::new();
     for port in info.spec.ports.iter().filter(|port| stays(info, port, want)) {
-        if let Err(problem) = ports::check(&[*port], &[]) {
+        if let Err(problem) = ports::check(context, &[*port], &[]) {
             context.reporter.warning(&format!("{problem}; the sandbox wakes without it"));
             taken.push(*port);
         }
@@ -93,9 +94,8 @@ fn stays(info: &SandboxInfo, port: &PortForward, want: &[PortForward]) -> bool {
 
 /// Whether only one of them can be listened on.
 fn share_place(one: &PortForward, other: &PortForward) -> bool {
-    let (ones, others) = (one.addresses(), other.addresses());
-    let everywhere = ones.iter().chain(&others).any(|address| address.ip().is_unspecified());
-    one.host == other.host && (everywhere || ones.iter().any(|address| others.contains(address)))
+    let others = other.addresses();
+    one.addresses().into_iter().any(|address| others.iter().any(|other| overlap(address, *other)))
 }
 
 /// What to open and to close.
@@ -133,7 +133,7 @@ pub fn published(context: &Context<'_>, target: &Target) -> Result<(SandboxName,
 /// Opens ports of a running sandbox, until they are removed or it stops with nothing saved.
 pub fn add(context: &Context<'_>, target: &Target, ports: &[PortForward]) -> Result<()> {
     let (name, own) = published(context, target)?;
-    ports::check(ports, &own)?;
+    ports::check_beside(context, ports, &own)?;
     Ok(context.runtime.add_ports(&name, ports)?)
 }
 

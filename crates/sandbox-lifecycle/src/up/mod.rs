@@ -11,6 +11,7 @@ mod live_secrets;
 mod mounts;
 mod others;
 mod plan;
+pub(crate) mod port_holder;
 mod ports;
 mod prepare;
 mod proxy;

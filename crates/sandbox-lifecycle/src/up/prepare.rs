@@ -85,7 +85,7 @@ pub fn prepare(
         Plan::Use { .. } => go_on(context, request, &state, existing.as_mut(), &wanted, &plan)?,
         Plan::Wake { pending, kept } => {
             asleep = true;
-            ports::check(existing.as_ref().map_or(&[], |info| &info.spec.ports), &[])?;
+            ports::check(context, existing.as_ref().map_or(&[], |info| &info.spec.ports), &[])?;
             if !kept {
                 tell_pending(context, request, pending);
             }
@@ -99,7 +99,7 @@ pub fn prepare(
             asleep = existing.as_ref().is_some_and(|info| info.saved_memory.is_some()) && plan == Plan::Start;
             let changes = existing.as_ref().map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
             let live = existing.as_ref().filter(|info| !info.status.is_at_rest());
-            ports::check(&wanted.ports, live.map_or(&[], |info| &info.spec.ports))?;
+            ports::check(context, &wanted.ports, live.map_or(&[], |info| &info.spec.ports))?;
             let choice = match home::ask(context, &course.answers, &plan, &state, &wanted, &changes)? {
                 ControlFlow::Continue(choice) => choice,
                 ControlFlow::Break(question) => return Ok(Outcome::Ask(question)),
