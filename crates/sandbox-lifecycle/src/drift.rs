@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use sandbox_model::{Digest, SandboxSpec, SecretSpec};
 
+use crate::difference::{few, members, value};
+
 /// What it takes until a change counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -15,21 +17,22 @@ pub enum Class {
     Recreate,
 }
 
-/// One setting that differs. The texts hold no value of a variable, for that may be a secret.
+/// One setting that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// As the configuration calls it.
     pub setting: &'static str,
     pub class: Class,
-    pub from: String,
-    pub to: String,
+    /// What it was and will be, or what a list gains and loses, for people. Holds no value of a variable, for that may
+    /// be a secret.
+    pub difference: String,
     /// Only a sandbox made anew can have it: its root disk depends on it.
     pub fixed: bool,
 }
 
 impl std::fmt::Display for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} → {}", self.setting, self.from, self.to)
+        write!(f, "{}: {}", self.setting, self.difference)
     }
 }
 
@@ -56,12 +59,10 @@ pub fn drift<'a>(have: impl Into<Facts<'a>>, want: impl Into<Facts<'a>>) -> Vec<
     if let (Some(from), Some(to), false) = (have.agent_config, want.agent_config, anew)
         && from != to
     {
-        let (from, to) = ("as it was".into(), "changed".into());
         changes.push(Change {
             setting: "agent configuration",
             class: Class::DaemonRestart,
-            from,
-            to,
+            difference: "as it was → changed".into(),
             fixed: false,
         });
     }
@@ -71,65 +72,64 @@ pub fn drift<'a>(have: impl Into<Facts<'a>>, want: impl Into<Facts<'a>>) -> Vec<
 
 fn specs(have: &SandboxSpec, want: &SandboxSpec) -> Vec<Change> {
     let mut changes = Vec::new();
-    let mut add = |setting, class, fixed, from: String, to: String| {
-        if from != to {
-            changes.push(Change { setting, class, from, to, fixed });
-        }
+    let mut differs = |setting, class, fixed, difference: Option<String>| {
+        changes.extend(difference.map(|difference| Change { setting, class, difference, fixed }));
     };
     let image = |spec: &SandboxSpec| spec.image_digest.short().to_string();
     let (from, to) = (image(have), image(want));
     // Two digests may begin alike.
     let differ = have.image_digest != want.image_digest && from == to;
-    add("image", Class::Recreate, true, from, if differ { want.image_digest.to_string() } else { to });
-    add("disk-size", Class::Recreate, true, have.root_disk.to_string(), want.root_disk.to_string());
-    add("tmp-size", Class::Recreate, false, have.tmp.to_string(), want.tmp.to_string());
+    let to = if differ { want.image_digest.to_string() } else { to };
+    differs("image", Class::Recreate, true, value(&from, &to));
+    differs("disk-size", Class::Recreate, true, shown(&have.root_disk, &want.root_disk));
+    differs("tmp-size", Class::Recreate, false, shown(&have.tmp, &want.tmp));
     let (before, after) = (&have.workspace, &want.workspace);
-    add("workspace-quota", Class::Recreate, false, before.quota.to_string(), after.quota.to_string());
-    let source = |path: &std::path::Path| path.display().to_string();
-    add("workspace", Class::Recreate, false, source(&before.source), source(&after.source));
-    add("home volume", Class::Recreate, false, volume(have), volume(want));
+    differs("workspace-quota", Class::Recreate, false, shown(&before.quota, &after.quota));
+    differs("workspace", Class::Recreate, false, shown(&before.source.display(), &after.source.display()));
+    differs("home volume", Class::Recreate, false, value(&volume(have), &volume(want)));
     let (before, after) = (&have.network, &want.network);
-    add("network", Class::Recreate, false, before.profile.to_string(), after.profile.to_string());
+    differs("network", Class::Recreate, false, shown(&before.profile, &after.profile));
     for (setting, from, to) in [
         ("egress-allow", &before.egress_allow, &after.egress_allow),
         ("egress-deny", &before.egress_deny, &after.egress_deny),
         ("dns-servers", &before.dns_servers, &after.dns_servers),
     ] {
-        add(setting, Class::Recreate, false, list(from), list(to));
+        differs(setting, Class::Recreate, false, members(from, to));
     }
-    add("mounts", Class::Recreate, false, mounts(have), mounts(want));
-    let ports = |spec: &SandboxSpec| list(&spec.ports.iter().map(ToString::to_string).collect::<Vec<_>>());
+    differs("mounts", Class::Recreate, false, members(&mounts(have), &mounts(want)));
+    let ports = |spec: &SandboxSpec| spec.ports.iter().map(ToString::to_string).collect::<Vec<_>>();
     // One port too many waits for the next start: others may use it.
     let there = want.ports.iter().all(|port| have.ports.contains(port));
-    add("ports", if there { Class::Live } else { Class::Recreate }, false, ports(have), ports(want));
-    let rest = |spec: &SandboxSpec| if spec.sleep { "sleep" } else { "stop" }.to_string();
-    add("auto-stop", Class::Live, false, rest(have), rest(want));
+    let class = if there { Class::Live } else { Class::Recreate };
+    differs("ports", class, false, members(&ports(have), &ports(want)));
+    let rest = |spec: &SandboxSpec| if spec.sleep { "sleep" } else { "stop" };
+    differs("auto-stop", Class::Live, false, value(rest(have), rest(want)));
     let (from, to) = variables(&have.env, &want.env);
-    add("env", Class::Recreate, false, from, to);
+    differs("env", Class::Recreate, false, value(&from, &to));
     let (from, to) = secrets(&have.secrets, &want.secrets);
-    add("secrets", Class::Recreate, false, from, to);
-    let agent = |spec: &SandboxSpec| if spec.ssh_agent { "the user's" } else { "none" }.to_string();
-    add("ssh-agent", Class::Recreate, false, agent(have), agent(want));
+    differs("secrets", Class::Recreate, false, value(&from, &to));
+    let agent = |spec: &SandboxSpec| if spec.ssh_agent { "the user's" } else { "none" };
+    differs("ssh-agent", Class::Recreate, false, value(agent(have), agent(want)));
     let (before, after) = (have.resources, want.resources);
-    add("cpus", Class::Live, false, before.cpus.to_string(), after.cpus.to_string());
-    add("memory", Class::Live, false, before.memory.to_string(), after.memory.to_string());
+    differs("cpus", Class::Live, false, shown(&before.cpus, &after.cpus));
+    differs("memory", Class::Live, false, shown(&before.memory, &after.memory));
     changes
+}
+
+fn shown(from: &impl ToString, to: &impl ToString) -> Option<String> {
+    value(&from.to_string(), &to.to_string())
 }
 
 fn volume(spec: &SandboxSpec) -> String {
     spec.home.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn mounts(spec: &SandboxSpec) -> String {
+fn mounts(spec: &SandboxSpec) -> Vec<String> {
     let mounts = spec.mounts.iter().map(|mount| {
         let readonly = if mount.readonly { " (readonly)" } else { "" };
         format!("{} from {}{readonly}", mount.target, mount.source.display())
     });
-    list(&mounts.collect::<Vec<_>>())
-}
-
-fn list(words: &[String]) -> String {
-    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+    mounts.collect()
 }
 
 /// The names of variables that differ, before and after.
@@ -139,7 +139,7 @@ fn variables(have: &BTreeMap<String, String>, want: &BTreeMap<String, String>) -
         let names: Vec<String> = differing
             .map(|(name, _)| if other.contains_key(name) { format!("{name}{both}") } else { name.clone() })
             .collect();
-        list(&names)
+        few(&names)
     };
     (names(have, want, ""), names(want, have, " (another value)"))
 }
@@ -157,7 +157,7 @@ fn secrets(have: &[SecretSpec], want: &[SecretSpec]) -> (String, String) {
             };
             format!("{name} for {reach}{what}")
         });
-        list(&differing.collect::<Vec<_>>())
+        few(&differing.collect::<Vec<_>>())
     };
     (texts(have, want, false), texts(want, have, true))
 }
@@ -197,12 +197,12 @@ mod tests {
         one(|s| s.tmp = ByteSize::gib(1), Recreate, false, "tmp-size: 2G → 1G");
         one(|s| s.workspace.quota = ByteSize::mib(1), Recreate, false, "workspace-quota: 16G → 1M");
         one(|s| s.workspace.source = "/x".into(), Recreate, false, "workspace: /home/u/myproject → /x");
-        one(|s| s.ports = vec!["8080:80".parse().unwrap()], Recreate, false, "ports: nothing → 8080:80");
+        one(|s| s.ports = vec!["8080:80".parse().unwrap()], Recreate, false, "ports: added 8080:80");
         one(
             |s| s.mounts = vec![ExtraMount { target: "/d".into(), source: "/s".into(), readonly: true }],
             Recreate,
             false,
-            "mounts: nothing → /d from /s (readonly)",
+            "mounts: added /d from /s (readonly)",
         );
         one(|s| s.home.path = "/volumes/i.ext4".into(), Recreate, false, "home volume: h → i");
         one(|s| s.network.profile = NetworkProfile::Public, Recreate, false, "network: none → public");
@@ -210,7 +210,7 @@ mod tests {
             |s| s.network.egress_allow = vec!["a:1".into(), "b".into()],
             Recreate,
             false,
-            "egress-allow: nothing → a:1, b",
+            "egress-allow: added a:1, b",
         );
         one(|s| s.ssh_agent = true, Recreate, false, "ssh-agent: none → the user's");
         one(|s| s.resources.cpus = 3, Live, false, "cpus: 2 → 3");
@@ -221,6 +221,21 @@ mod tests {
             true,
             "image: sha256:aaaaaaaaaaaa → sha256:bbbbbbbbbbbb",
         );
+    }
+
+    #[test]
+    fn of_a_long_list_only_what_changed_is_told() {
+        let names = |from: u32, to: u32| (from..to).map(|n| format!("{n}.example")).collect::<Vec<_>>();
+        let mut have = example();
+        have.network.egress_allow = names(0, 40);
+        let want = |egress_allow: Vec<String>| {
+            let mut want = have.clone();
+            want.network.egress_allow = egress_allow;
+            drift(&have, &want).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(want(names(1, 41)), "egress-allow: added 40.example; removed 0.example");
+        let all = "egress-allow: removed 0.example, 1.example, 2.example, 3.example, 4.example and 35 more";
+        assert_eq!(want(Vec::new()), all);
     }
 
     #[test]

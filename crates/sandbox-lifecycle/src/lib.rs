@@ -18,6 +18,7 @@ mod command;
 mod context;
 mod daemon;
 mod decisions;
+mod difference;
 mod docker;
 mod drift;
 mod error;

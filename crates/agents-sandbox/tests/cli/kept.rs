@@ -90,6 +90,8 @@ fn a_person_chooses_what_becomes_of_saved_memory() {
     tmux.fresh("$P shell --network public; echo \"code $?\"");
     let screen = tmux.wait_for("wake, apply or quit?");
     assert!(screen.contains("network: none → public") && screen.contains("its memory is saved"), "{screen}");
+    // Of the provider's list only what goes, and that it goes.
+    assert!(screen.contains("egress-allow: removed ") && !screen.contains("→ nothing"), "{screen}");
     tmux.line("quit");
     tmux.wait_for_line("code 1");
     assert_ne!(memory(&environment), Value::Null, "nothing was changed");

@@ -3,6 +3,7 @@
 
 use sandbox_state::ProjectState;
 
+use crate::difference::value;
 use crate::{Change, Class, UpRequest};
 
 /// Kind of the fingerprint.
@@ -29,8 +30,8 @@ pub fn note(state: &mut ProjectState, request: &UpRequest, used: bool) -> bool {
 
 /// What differs from the proxy that a running sandbox was started with, as far as that is known.
 pub fn change(state: &ProjectState, request: &UpRequest) -> Option<Change> {
-    let (from, to) = (state.fingerprints.get(PROXY)?.clone(), text(request));
-    (from != to).then_some(Change { setting: SETTING, class: Class::Live, from, to, fixed: false })
+    let difference = value(state.fingerprints.get(PROXY)?, &text(request))?;
+    Some(Change { setting: SETTING, class: Class::Live, difference, fixed: false })
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ impl Question {
 
     /// Asks. Anything but a yes is an error; a person is asked while nobody holds a lock.
     pub fn ask(&self, context: &Context<'_>) -> Result<(), VolumeError> {
-        let (from, to) = (self.volume.to_string(), "a new volume".into());
-        let change = Change { setting: "home volume", class: Class::Recreate, from, to, fixed: false };
+        let difference = format!("{} → a new volume", self.volume);
+        let change = Change { setting: "home volume", class: Class::Recreate, difference, fixed: false };
         let (sandbox, held) = (&self.sandbox, self.held.reason.as_str());
         match context.reporter.decisions().running(&RunningQuestion { sandbox, changes: &[change], held }) {
             RunningChoice::Proceed => Ok(()),
