@@ -335,7 +335,11 @@ impl Keeper {
     /// Whether the connection is worth keeping.
     fn serve_request(&mut self, connection: &mut Connection, request: KeeperRequest) -> bool {
         match (request, &self.phase) {
-            (KeeperRequest::Status, _) => connection.answer(&KeeperReply::Status(self.status())),
+            (KeeperRequest::Status, _) => {
+                // Whoever asks may have removed the sandbox just now, and wait until this keeper has seen it.
+                self.next_look = Instant::now();
+                connection.answer(&KeeperReply::Status(self.status()))
+            }
             (KeeperRequest::Lease(_), Phase::Stopping) => {
                 connection.role = Role::Waiting;
                 connection.answer(&KeeperReply::Draining)

@@ -30,6 +30,7 @@ mod images;
 mod keeper;
 mod kept;
 mod kill;
+mod leftovers;
 mod legacy;
 mod list;
 mod locks;

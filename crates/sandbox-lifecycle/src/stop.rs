@@ -7,7 +7,7 @@ use sandbox_wire::KeeperStatus;
 
 use crate::legacy::sandbox_name;
 use crate::locks::boot_lock;
-use crate::{Context, Result, Target};
+use crate::{Context, Result, Target, leftovers};
 
 /// How long the guest has to end its processes.
 pub(crate) const GRACE: Duration = Duration::from_secs(20);
@@ -108,6 +108,9 @@ pub(crate) fn remove_with_state(context: &Context<'_>, target: &Target, name: &S
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }
+    }
+    if let Err(error) = leftovers::clear(context, target) {
+        context.reporter.warning(&format!("{name} is removed, and not all of its records: {error}"));
     }
     Ok(recorded)
 }

@@ -18,6 +18,7 @@ mod doctor;
 mod help;
 mod kept;
 mod kill_points;
+mod leftovers;
 mod lifecycle;
 mod mounts;
 mod network;

@@ -12,7 +12,7 @@ use sandbox_state::is_locked;
 
 use super::{Plan, Report, SeenImage, SeenLeftover, SeenSandbox, SeenVolume, StateRecord, snapshot};
 use crate::locks::{Patience, boot_lock_if, remove_images};
-use crate::{Context, Result, Target};
+use crate::{Context, Result, Target, leftovers};
 
 const PURPOSE: &str = "prune";
 const USED: &str = "it is in use";
@@ -119,6 +119,10 @@ impl Doer<'_> {
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
+        }
+        // What cannot be cleared away is no reason to count the sandbox as one that is there.
+        if let Some(error) = own.and_then(|target| leftovers::clear(self.context, target).err()) {
+            self.report.fail(format!("records of {}", sandbox.name), &error);
         }
         drop(lock);
         self.report.free(sandbox.size);
