@@ -14,6 +14,7 @@ mod config;
 mod config_agent;
 mod damage;
 mod damage_machines;
+mod demo;
 mod doctor;
 mod help;
 mod kept;
