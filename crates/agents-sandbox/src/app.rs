@@ -12,6 +12,9 @@ use crate::internal::log;
 use crate::report::{Console, Output};
 use crate::{settings, wiring};
 
+/// Settings of the program itself, which no sandbox has to do with.
+pub const OWN: [&str; 2] = ["quiet", "log-level"];
+
 /// What every command works with. Nothing is read or started before a command asks for it.
 #[derive(Debug)]
 pub struct App {
@@ -23,8 +26,8 @@ pub struct App {
 impl App {
     /// With what is wrong in the variables about the program itself. They are heard here for the commands that
     /// read no settings; those that do hear them as one layer of them.
-    pub fn new(typed: &GlobalArgs) -> (Self, Option<CommandError>) {
-        let (heard, wrong) = from_variables(&settings::variables(), &["quiet", "log-level"]);
+    pub fn new(typed: &GlobalArgs) -> (Self, Vec<CommandError>) {
+        let (heard, wrong) = from_variables(&settings::variables(), &OWN);
         let level = typed.log_level.unwrap_or_else(|| heard.log_level.value.into());
         let app = Self {
             out: Output::new(typed.quiet || heard.quiet.value),
@@ -34,7 +37,7 @@ impl App {
         if level == LogLevel::Verbose {
             log::calls();
         }
-        (app, wrong.into_iter().next().map(CommandError::from))
+        (app, wrong.into_iter().map(CommandError::from).collect())
     }
 
     /// `--yes`, as the layer above all settings.

@@ -27,9 +27,12 @@ pub fn main(words: Vec<OsString>) -> Exit {
 
 fn run(typed: &Typed) -> Exit {
     let (app, wrong) = App::new(&typed.global);
-    if let Some(error) = wrong {
-        app.console.error(&error.render());
-        return error.exit;
+    for error in wrong {
+        if !typed.command.ends_or_looks() {
+            app.console.error(&error.render());
+            return error.exit;
+        }
+        app.console.warning(&format!("{}; it is left out", error.message));
     }
     match commands::dispatch(&app, &typed.command) {
         Ok(exit) => exit,

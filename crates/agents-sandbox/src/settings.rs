@@ -9,6 +9,7 @@ use std::thread::available_parallelism;
 
 use sandbox_config::{
     AutoStop, Flags, HomeFile, Inputs, Loaded, Mount, Origin, ProjectLayer, Settings, Value, load,
+    wrong_variables,
 };
 use sandbox_lifecycle::{
     BuildRequest, HomeMapping, ImageSettings, Project, ProvisionSettings, SandboxSettings, Target, UpRequest,
@@ -18,7 +19,7 @@ use sandbox_model::{ExtraMount, PROXY_FORMS, Proxies, Resources, SecretSpec};
 use sandbox_state::writable_folders;
 
 use crate::agent_version;
-use crate::app::App;
+use crate::app::{self, App};
 use crate::approval::Reviewed;
 use crate::commands::args::{AgentArg, PrepareArgs};
 use crate::error::CommandError;
@@ -53,16 +54,18 @@ pub struct Meant {
     pub layer: Option<ProjectLayer>,
     /// Why no file was read: one of the user's own is broken.
     unread: Option<CommandError>,
+    /// A variable says which agent, and what it says is none.
+    agent_unheard: Option<CommandError>,
 }
 
 impl Meant {
     /// Reads every layer; `flags` are on top. Tells the user what the layers give reason to.
     pub fn resolve(app: &App, flags: Flags) -> Result<Self, CommandError> {
-        Self::resolve_with(app, flags, Files::All)
+        Self::resolve_with(app, flags, variables(), Files::All)
     }
 
     /// [`Meant::resolve`] for commands that end a sandbox or look at one. Whoever works in it can break the
-    /// project's file, and must not keep its user from that; nor does a slip in the user's own.
+    /// project's file, and must not keep its user from that; nor does a slip in the user's own, or in a variable.
     pub fn resolve_whatever_files_say(app: &App, flags: &Flags) -> Result<Self, CommandError> {
         let meant = Self::resolve_what_can_be_read(app, flags)?;
         meant.tell_unread(app);
@@ -70,14 +73,24 @@ impl Meant {
     }
 
     fn resolve_what_can_be_read(app: &App, flags: &Flags) -> Result<Self, CommandError> {
-        Self::resolve(app, flags.clone()).or_else(|error| {
-            if let Ok(meant) = Self::resolve_with(app, flags.clone(), Files::Own) {
+        let mut environment = variables();
+        let wrong = wrong_variables(&environment);
+        environment.retain(|(name, _)| !wrong.iter().any(|wrong| wrong.variable == *name));
+        // Those about the program itself were told when it began.
+        for wrong in wrong.iter().filter(|wrong| !app::OWN.contains(&wrong.setting)) {
+            app.console.warning(&format!("{}; it is left out", wrong.error));
+        }
+        let resolve = |files| Self::resolve_with(app, flags.clone(), environment.clone(), files);
+        let meant = resolve(Files::All).or_else(|error| {
+            if let Ok(meant) = resolve(Files::Own) {
                 app.console.warning(&format!("the project's settings are left out: {}", error.message));
                 return Ok(meant);
             }
-            let meant = Self::resolve_with(app, flags.clone(), Files::None)?;
-            Ok(Self { unread: Some(error), ..meant })
-        })
+            let meant = resolve(Files::None)?;
+            Ok::<_, CommandError>(Self { unread: Some(error), ..meant })
+        })?;
+        let agent = wrong.into_iter().find(|wrong| wrong.setting == "agent");
+        Ok(Self { agent_unheard: agent.map(|wrong| wrong.error.into()), ..meant })
     }
 
     fn tell_unread(&self, app: &App) {
@@ -86,7 +99,21 @@ impl Meant {
         }
     }
 
-    fn resolve_with(app: &App, flags: Flags, files: Files) -> Result<Self, CommandError> {
+    /// Nobody typed which agent is meant, and what says it otherwise was left out.
+    const fn guesses_agent(&self) -> bool {
+        match self.settings.agent.origin {
+            Origin::Default => self.unread.is_some() || self.agent_unheard.is_some(),
+            Origin::File { .. } | Origin::Env { .. } => self.agent_unheard.is_some(),
+            Origin::Flag { .. } => false,
+        }
+    }
+
+    fn resolve_with(
+        app: &App,
+        flags: Flags,
+        environment: Vec<(String, String)>,
+        files: Files,
+    ) -> Result<Self, CommandError> {
         let project = project::discover()?;
         if files == Files::All {
             project::check_settings_folder(&project.config_dir)?;
@@ -96,7 +123,7 @@ impl Meant {
             config_dir: if files == Files::None { PathBuf::new() } else { layout.config },
             repo_slug: project.repo.clone(),
             project_dir: (files == Files::All).then(|| project.config_dir.clone()),
-            environment: variables(),
+            environment,
             flags: Flags { yes: app.typed_yes(), ..flags },
         };
         let Loaded { mut settings, warnings, project: layer } = load(&inputs)?;
@@ -105,7 +132,7 @@ impl Meant {
         for warning in warnings {
             app.console.warning(&warning);
         }
-        Ok(Self { project, settings, layer, unread: None })
+        Ok(Self { project, settings, layer, unread: None, agent_unheard: None })
     }
 
     /// Whether what holds of a setting is what the project's own file says.
@@ -326,7 +353,7 @@ pub fn in_checkout(root: &Path) -> Result<Settings, CommandError> {
 /// The sandbox that a command without a name means: this folder's, of the agent that was typed or set.
 pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
     let meant = Meant::resolve_whatever_files_say(app, &agent.flags())?;
-    if meant.unread.is_some() && meant.settings.agent.origin == Origin::Default {
+    if meant.guesses_agent() {
         let agent = meant.settings.agent.value;
         app.console.warning(&format!("so the sandbox of {agent} is meant; --agent names another"));
     }
@@ -336,9 +363,10 @@ pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
 /// [`target`] of a command that takes its sandbox away, and what sleeps in it: no guess is enough for that.
 pub fn target_to_remove(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
     let mut meant = Meant::resolve_what_can_be_read(app, &agent.flags())?;
-    let guessed = meant.settings.agent.origin == Origin::Default;
-    if guessed && let Some(error) = meant.unread.take() {
-        return Err(error.hint("`--agent` names the sandbox that is meant, whatever the files say"));
+    if meant.guesses_agent()
+        && let Some(error) = meant.agent_unheard.take().or_else(|| meant.unread.take())
+    {
+        return Err(error.hint("`--agent` names the sandbox that is meant, whatever else says one"));
     }
     meant.tell_unread(app);
     Ok(meant.target())

@@ -52,6 +52,36 @@ pub fn from_variables(variables: &[(String, String)], names: &[&str]) -> (Settin
     (settings, wrong)
 }
 
+/// A variable whose value is none of its setting's.
+#[derive(Debug)]
+pub struct WrongVariable {
+    pub setting: &'static str,
+    pub variable: String,
+    pub error: ConfigError,
+}
+
+/// Those that keep the settings from being resolved, whichever layer wins.
+pub fn wrong_variables(variables: &[(String, String)]) -> Vec<WrongVariable> {
+    let (mut settings, folders) = (Settings::default(), Folders::of(variables));
+    let mut wrong = Vec::new();
+    for prefix in [OLD_PREFIX, PREFIX] {
+        for key in KEYS.iter().filter(|key| key.env) {
+            if let Err(error) = assign(&mut settings, key, variables, prefix, &folders) {
+                let variable = format!("{prefix}{}", key.variable());
+                wrong.push(WrongVariable { setting: key.name, variable, error });
+            }
+        }
+        if let Some((variable, mode)) = find(variables, prefix, NOTIFY) {
+            let origin = Origin::Env { variable: variable.clone() };
+            if let Err(refusal) = notify::apply(&mut settings, mode, &origin) {
+                let error = refused(&variable, refusal);
+                wrong.push(WrongVariable { setting: "notify", variable, error });
+            }
+        }
+    }
+    wrong
+}
+
 fn find<'a>(variables: &'a [(String, String)], prefix: &str, name: &str) -> Option<(String, &'a str)> {
     let variable = format!("{prefix}{name}");
     let found = variables.iter().rev().find(|(name, value)| *name == variable && !value.is_empty());
@@ -118,4 +148,33 @@ fn stray(variable: &str) -> Option<String> {
     let distance = |known: &&String| strsim::damerau_levenshtein(&name.to_lowercase(), known);
     let near = known.iter().filter(|known| distance(known) <= 2).min_by_key(distance)?;
     Some(format!("{variable} sets nothing; did you mean {PREFIX}{}?", near.to_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wrong_variable_is_named_with_its_setting() {
+        let variables = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        let found = wrong_variables(&variables(&[
+            ("HOME", "/home/u"),
+            ("AGENTS_SANDBOX_MEMORY", "4X"),
+            ("AGENTS_SANDBOX_CPUS", "2"),
+            ("OPENCODE_SANDBOX_LOG_LEVEL", "loud"),
+            ("AGENTS_SANDBOX_NOTIFY", "perhaps"),
+            ("AGENTS_SANDBOX_QEMU_KERNEL", "~/kernel"),
+            ("AGENTS_SANDBOX_QUIET", ""),
+        ]));
+        let named: Vec<_> = found.iter().map(|wrong| (wrong.setting, wrong.variable.as_str())).collect();
+        let expected = [
+            ("log-level", "OPENCODE_SANDBOX_LOG_LEVEL"),
+            ("memory", "AGENTS_SANDBOX_MEMORY"),
+            ("notify", "AGENTS_SANDBOX_NOTIFY"),
+        ];
+        assert_eq!(named, expected);
+        assert!(found[1].error.to_string().starts_with("AGENTS_SANDBOX_MEMORY: `4X` is not a size"));
+    }
 }

@@ -44,7 +44,7 @@ pub use base::ImageBase;
 pub use edit::{Edit, EditError, add_to_list};
 pub use entries::{Entry, entries};
 pub use env_file::{EnvFiles, env_file, env_files};
-pub use environment::{PREFIX, from_variables};
+pub use environment::{PREFIX, WrongVariable, from_variables, wrong_variables};
 pub use error::{ConfigError, FileError};
 pub use file::FILE_NAMES;
 pub use flags::Flags;

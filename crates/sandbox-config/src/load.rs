@@ -44,9 +44,7 @@ pub struct Loaded {
 /// key, and on a value that is no value of its key, whichever layer it is in; and on a project's file that
 /// sets what only the user can say (`yes`, `msb.archive`, `qemu.kernel`).
 pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
-    let home =
-        inputs.environment.iter().rev().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
-    let folders = Folders { base: None, home: home.filter(|home| home.is_absolute()) };
+    let folders = Folders::of(&inputs.environment);
     let mut settings = Settings::default();
     let mut warnings = Vec::new();
     let mut dind = false;

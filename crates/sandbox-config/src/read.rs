@@ -22,6 +22,13 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
+    /// For variables and flags, where these variables are set.
+    pub fn of(variables: &[(String, String)]) -> Self {
+        let home =
+            variables.iter().rev().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        Self { base: None, home: home.filter(|home| home.is_absolute()) }
+    }
+
     /// Absolute: `/…`, `~/…`, or relative to the file's folder.
     pub fn path(&self, text: &str, span: &Range<usize>) -> Result<PathBuf, Refusal> {
         let refuse = |why: &str| Refusal::new(span.clone(), format!("`{text}` {why}"));

@@ -122,6 +122,18 @@ pub enum Command {
     Reference(reference::ReferenceArgs),
 }
 
+impl Command {
+    /// Whether it ends a sandbox or shows which there are and what became of one: nothing that is set wrong keeps its
+    /// user from that.
+    pub const fn ends_or_looks(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Stop(_) | Self::Kill(_) | Self::Logs(_) => true,
+            Self::Sandbox(command) => command.ends_or_looks(),
+            _ => false,
+        }
+    }
+}
+
 /// Does what was typed.
 pub fn dispatch(app: &App, command: &Command) -> CommandResult {
     match command {

@@ -20,6 +20,15 @@ pub enum SandboxCommand {
     Prune(prune::SandboxPruneArgs),
 }
 
+impl SandboxCommand {
+    pub const fn ends_or_looks(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Stop(_) | Self::Kill(_) | Self::Remove(_) | Self::Inspect(_) => true,
+            Self::Run(_) | Self::Shell(_) | Self::Prune(_) => false,
+        }
+    }
+}
+
 pub fn run(app: &App, command: &SandboxCommand) -> CommandResult {
     match command {
         SandboxCommand::List(args) => list::run(app, args),

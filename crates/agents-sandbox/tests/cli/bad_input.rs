@@ -197,7 +197,7 @@ fn a_variable_of_ours_is_heard_everywhere_or_refused_by_name() {
         ("LOG_LEVEL", "loud", "`loud` is not one of error, warning, info, verbose"),
         ("QUIET", "perhaps", "`perhaps` is not true or false"),
     ] {
-        for words in [&["list"][..], &["df"], &["run", "--dry-run"]] {
+        for words in [&["df"][..], &["run", "--dry-run"], &["exec", "true"]] {
             let ran = with(name, value, words);
             assert_eq!(ran.code, Some(1), "{words:?}: {ran}");
             assert!(ran.stderr.contains(&format!("AGENTS_SANDBOX_{name}: {form}")), "{words:?}: {ran}");
@@ -214,6 +214,43 @@ fn a_variable_of_ours_is_heard_everywhere_or_refused_by_name() {
         let ran = set("OPENCODE_SANDBOX_LOG_LEVEL", "loud", words);
         assert_eq!(ran.code, Some(1), "{words:?}: {ran}");
         assert!(ran.stderr.contains("OPENCODE_SANDBOX_LOG_LEVEL: `loud` is not one of"), "{words:?}: {ran}");
+    }
+}
+
+#[test]
+fn a_wrong_variable_keeps_nobody_from_ending_a_sandbox_or_looking_at_it() {
+    let environment = TestEnvironment::new();
+    for (name, value, said) in [
+        ("AGENTS_SANDBOX_LOG_LEVEL", "loud", "AGENTS_SANDBOX_LOG_LEVEL: `loud` is not one of"),
+        ("AGENTS_SANDBOX_QUIET", "perhaps", "AGENTS_SANDBOX_QUIET: `perhaps` is not true or false"),
+        ("AGENTS_SANDBOX_MEMORY", "4X", "AGENTS_SANDBOX_MEMORY: `4X` is not a size"),
+        ("OPENCODE_SANDBOX_CPUS", "many", "OPENCODE_SANDBOX_CPUS: "),
+        ("AGENTS_SANDBOX_AGENT", "opencod", "AGENTS_SANDBOX_AGENT: "),
+    ] {
+        let with = |words: &[&str]| environment.finish(environment.command(words).env(name, value));
+        environment.run(&["exec", "true"]).success();
+        let started = with(&["exec", "true"]);
+        assert!(started.code == Some(1) && started.stderr.contains(said), "{started}");
+        let listed = with(&["list", "--names"]);
+        assert_eq!(
+            (listed.code, listed.stdout.trim()),
+            (Some(0), environment.sandbox().as_str()),
+            "{listed}"
+        );
+        let sandbox = environment.sandbox();
+        for words in
+            [&["logs"][..], &["sandbox", "inspect"], &["stop"], &["kill"], &["sandbox", "remove", &sandbox]]
+        {
+            let ran = with(words);
+            assert_eq!(ran.code, Some(0), "{name}: {words:?}: {ran}");
+            // Of settings that it has nothing to do with, a command with a name is not told.
+            let once = usize::from(words.len() < 3 || name.ends_with("LEVEL") || name.ends_with("QUIET"));
+            assert_eq!(ran.stderr.matches(said).count(), once, "{name}: {words:?}: {ran}");
+            let guessed = name.ends_with("AGENT") && words.len() < 3;
+            let told = ran.stderr.contains("so the sandbox of opencode is meant");
+            assert_eq!(told, guessed, "{name}: {words:?}: {ran}");
+        }
+        assert_eq!(environment.run(&["list", "--names"]).success(), "", "{name}");
     }
 }
 
