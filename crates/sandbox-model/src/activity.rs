@@ -10,16 +10,19 @@ pub enum SessionKind {
     Busy,
     /// Waits to ask its model provider again; `attempt` counts from 1.
     Retry {
+        /// The try that it waits for.
         attempt: u32,
     },
     /// Would work, but waits for an answer to a question or for a permission.
     WaitingForUser,
+    /// Has nothing to do: it holds no sandbox.
     Idle,
 }
 
 /// One session, as its agent tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
+    /// What it is at, at the moment of the question.
     pub kind: SessionKind,
     /// The guest folder it works in, where that is known.
     pub directory: Option<PathBuf>,

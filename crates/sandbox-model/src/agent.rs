@@ -56,6 +56,7 @@ impl AgentName {
         Some(Self { bytes })
     }
 
+    /// The name as commands, settings, labels and folders have it: ASCII, at most 32 characters.
     pub fn as_str(&self) -> &str {
         let length = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(Self::LONGEST);
         // ASCII, as it was made.

@@ -8,24 +8,29 @@ pub const HOST_NAMES: [&str; 2] = ["host.microsandbox.internal", "host.agents-sa
 /// One entry of `egress-allow` or `egress-deny`, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
+    /// What is reached, on whatever port.
     pub target: Target,
     /// Only this port; `None` is all of them.
     pub port: Option<u16>,
 }
 
+/// What an entry is about, its port aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The host's own services.
     Host,
     /// The network around `address`; one address has the prefix 32 or 128.
     Net {
+        /// Any address of the network; the bits behind `prefix` do not count.
         address: IpAddr,
+        /// From 0 to 32 for IPv4, to 128 for IPv6.
         prefix: u8,
     },
     /// A name in lower case, without a last dot.
     Name(String),
     /// The name itself and everything below it.
     Suffix(String),
+    /// Everything: `*`.
     Any,
 }
 

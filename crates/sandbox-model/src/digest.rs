@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
+/// A text that is no digest; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a digest; a digest is sha256: and 64 hex digits")]
 pub struct InvalidDigest(pub String);
@@ -18,6 +19,7 @@ impl Digest {
         &self.0["sha256:".len()..]
     }
 
+    /// The full form, with `sha256:`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+/// A text that is no duration; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a duration; write for example 10s, 90m, 24h, 7d, 2w or 1h30m")]
 pub struct InvalidDuration(pub String);

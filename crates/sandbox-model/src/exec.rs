@@ -7,7 +7,9 @@ use crate::Keep;
 /// A terminal's size in character cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermSize {
+    /// Cells in a row.
     pub cols: u16,
+    /// Rows on the screen.
     pub rows: u16,
 }
 
@@ -16,6 +18,7 @@ pub struct TermSize {
 pub enum ExecUser {
     /// `dev`, with its own groups, home and login shell as the image's `/etc/passwd` says.
     Dev,
+    /// User 0: for what this program sets up in the guest, and for whoever asks for it.
     Root,
 }
 
@@ -28,6 +31,7 @@ pub struct ExecSpec {
     pub env: Vec<(String, String)>,
     /// Absolute guest path; `None` is `/workspace`.
     pub cwd: Option<String>,
+    /// Whose rights, home and groups it gets.
     pub user: ExecUser,
     /// `Some` runs the command on a new terminal of that size: stdout and stderr are then one stream.
     pub tty: Option<TermSize>,
@@ -55,11 +59,14 @@ impl ExecSpec {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
+    /// It ended by itself, with this exit code.
     Code(i32),
+    /// A signal of this number ended it.
     Signal(i32),
 }
 
 impl ExitStatus {
+    /// Exit code 0.
     pub const SUCCESS: Self = Self::Code(0);
 
     /// The code a shell would report: the exit code, or 128 plus the signal's number.
@@ -70,6 +77,7 @@ impl ExitStatus {
         }
     }
 
+    /// Whether it ended by itself with code 0.
     pub const fn success(self) -> bool {
         matches!(self, Self::Code(0))
     }

@@ -18,12 +18,15 @@ pub struct Keep {
 pub struct KeptSession {
     /// From 1 on, in the order of their begin; never given twice in one boot.
     pub id: u32,
+    /// What it was begun as, for whoever looks for it.
     pub keep: Keep,
     /// Where it began, in the guest.
     pub cwd: String,
+    /// Name in the guest's `/etc/passwd` that it runs as.
     pub user: String,
     /// When it began, in seconds since 1970, by the guest's clock.
     pub created: i64,
+    /// The size its terminal has now.
     pub size: TermSize,
     /// Terminals attached now.
     pub clients: u32,

@@ -5,11 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentName, CheckoutSlug};
 
+/// A text that is no name of its kind. Names become files and arguments, so that what is refused here goes
+/// nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not the name of {}: {rule}", with_article(.what))]
 pub struct InvalidName {
+    /// The kind, without an article: `volume`.
     pub what: &'static str,
+    /// The refused text, as it was.
     pub name: String,
+    /// What a name of this kind has to be: a sentence that begins with "it must".
     pub rule: &'static str,
 }
 
@@ -36,6 +41,7 @@ macro_rules! plain_name {
         pub struct $type(String);
 
         impl $type {
+            /// The name, safe as that of a file and as a word of a command.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -89,6 +95,7 @@ plain_name!(
 );
 
 impl SandboxName {
+    /// The one sandbox of this checkout and agent.
     pub fn new(checkout: &CheckoutSlug, agent: AgentName) -> Self {
         Self(format!("{checkout}-{agent}"))
     }
@@ -107,10 +114,12 @@ impl VolumeName {
 pub struct ImageRef(String);
 
 impl ImageRef {
+    /// The reference of the image that is built for this checkout and agent.
     pub fn runner(checkout: &CheckoutSlug, agent: AgentName) -> Self {
         Self(format!("agents-sandbox/runner-{checkout}:{agent}-latest"))
     }
 
+    /// The whole reference, with its tag.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -18,13 +18,16 @@ pub enum NetworkProfile {
     Public,
 }
 
+/// A text that names no profile; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown network profile `{0}`; the profiles are none, private, host and public")]
 pub struct UnknownProfile(pub String);
 
 impl NetworkProfile {
+    /// Every profile, as messages and completions list them.
     pub const ALL: [Self; 4] = [Self::None, Self::Private, Self::Host, Self::Public];
 
+    /// The word for it in settings and records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -53,6 +56,7 @@ impl FromStr for NetworkProfile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct NetworkPolicy {
+    /// What is open before the lists are looked at.
     pub profile: NetworkProfile,
     /// `host`, a CIDR or address, a name, `.suffix`, or `*`; optionally `:port`.
     pub egress_allow: Vec<String>,

@@ -9,14 +9,19 @@ use serde::{Deserialize, Serialize};
 pub struct PortForward {
     /// The host's address that is listened on; `None` is its loopback, of both versions.
     pub bind: Option<IpAddr>,
+    /// The port that the host listens on, from 1.
     pub host: u16,
+    /// The guest's port that connections to it reach, from 1.
     pub guest: u16,
 }
 
+/// A text that is no port to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no port to publish: {problem}; write HOST:GUEST such as 8080:80, or ADDRESS:HOST:GUEST")]
 pub struct InvalidPort {
+    /// The refused text, as it was.
     pub text: String,
+    /// What is wrong with it, for the middle of a sentence.
     pub problem: String,
 }
 

@@ -3,6 +3,7 @@ use crate::AgentName;
 /// How one agent gets into an image. The agents' room writes it, the image room builds from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRecipe {
+    /// Whose recipe it is: a label of the image says so.
     pub agent: AgentName,
     /// The build argument that carries the version into `install`: `OPENCODE_VERSION`.
     pub version_arg: &'static str,

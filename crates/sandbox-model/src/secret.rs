@@ -163,6 +163,7 @@ impl<'de> Deserialize<'de> for SecretHost {
 pub struct SecretValue(Zeroizing<String>);
 
 impl SecretValue {
+    /// Takes the text over: the buffer that it came in is the one that is wiped.
     pub fn new(value: String) -> Self {
         Self(Zeroizing::new(value))
     }

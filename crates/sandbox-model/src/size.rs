@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ByteSize(u64);
 
+/// A text that is no size; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size; write an integer with M or G, such as 512M or 4G (a bare number is MiB)")]
 pub struct InvalidSize(pub String);
@@ -15,18 +16,22 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 impl ByteSize {
+    /// `count` times 1024², for sizes that are written in code: too large a count overflows.
     pub const fn mib(count: u64) -> Self {
         Self(count * MIB)
     }
 
+    /// `count` times 1024³, likewise.
     pub const fn gib(count: u64) -> Self {
         Self(count * GIB)
     }
 
+    /// The exact count, for whoever truncates, seeks or compares.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
+    /// A size that was counted, not typed: files and disks need not be whole MiB.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }

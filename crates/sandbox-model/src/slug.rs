@@ -22,6 +22,7 @@ impl CheckoutSlug {
         Self(format!("{}-{}", folder_part(folder), hash_part(common_dir.as_os_str().as_encoded_bytes())))
     }
 
+    /// Lower-case letters, digits and dashes: safe as a folder's name and in a label.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,6 +52,7 @@ impl RepoSlug {
         Self(format!("{}-{}", folder_part(folder), hash_part(source)))
     }
 
+    /// Lower-case letters, digits and dashes: safe as a folder's name and in a label.
     pub fn as_str(&self) -> &str {
         &self.0
     }

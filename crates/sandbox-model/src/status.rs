@@ -15,12 +15,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
+    /// Made, and never started.
     Created,
+    /// The machine is on its way up; nothing runs in it for a client yet.
     Starting,
+    /// The guest answers: commands run, clients come.
     Running,
+    /// On its way down: it takes no new client.
     Draining,
+    /// The machine stands still, with its memory in the host's: somebody has paused it, and it takes no
+    /// client.
     Paused,
+    /// The machine has ended as it was told to.
     Stopped,
+    /// The machine ended by itself, or never came up.
     Crashed,
     /// A word of a newer or another program: protected from pruning and never reused.
     #[serde(untagged)]
@@ -28,6 +36,7 @@ pub enum Status {
 }
 
 impl Status {
+    /// The word in tables, records and between processes; [`Status::parse`] takes it back.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Created => "created",
@@ -41,6 +50,7 @@ impl Status {
         }
     }
 
+    /// Takes any word: one that is not known is [`Status::Unknown`].
     pub fn parse(word: &str) -> Self {
         match word {
             "created" => Self::Created,

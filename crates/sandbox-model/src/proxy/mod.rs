@@ -27,7 +27,9 @@ pub struct Proxies {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {variable}: {problem}")]
 pub struct InvalidVariable {
+    /// The name of it, as it is set.
     pub variable: String,
+    /// What is wrong with its text, which it does not repeat.
     pub problem: InvalidProxy,
 }
 

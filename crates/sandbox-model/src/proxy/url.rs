@@ -10,6 +10,7 @@ use crate::SecretValue;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyScheme {
+    /// HTTP, and CONNECT for what is not plain HTTP.
     Http,
     /// HTTP inside of TLS.
     Https,
@@ -22,6 +23,7 @@ pub enum ProxyScheme {
 impl ProxyScheme {
     const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Socks5, Self::Socks5h];
 
+    /// The word before `://`, in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -44,11 +46,15 @@ impl ProxyScheme {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ProxyUrl {
+    /// The protocol; a text without one is HTTP, as curl reads it.
     pub scheme: ProxyScheme,
     /// A name or an address, which has no brackets.
     pub host: String,
+    /// From the text, or what is usual for the scheme.
     pub port: u16,
+    /// Decoded: without `%40` and the like. `None` where the text has no `@`.
     pub user: Option<String>,
+    /// Decoded likewise, and never empty. Written out by [`ProxyUrl::reveal`] alone.
     pub password: Option<SecretValue>,
 }
 
