@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsRecord {
+    /// In the order of approval. What the files say no more is forgotten.
     pub approved: Vec<Approval>,
 }
 

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+/// Why something on disk cannot be read, written or held. Each path is the one that is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error(transparent)]

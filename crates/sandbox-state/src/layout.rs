@@ -9,13 +9,18 @@ use crate::StateError;
 /// The variables that decide where everything is.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
+    /// `HOME`, for whatever has no XDG variable.
     pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
     pub xdg_config_home: Option<PathBuf>,
+    /// `XDG_STATE_HOME`.
     pub xdg_state_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`.
     pub xdg_data_home: Option<PathBuf>,
 }
 
 impl Environment {
+    /// As this process has them, unchecked: [`Layout::new`] passes over those that are not absolute.
     pub fn from_process() -> Self {
         let read = |name: &str| std::env::var_os(name).map(PathBuf::from);
         Self {
@@ -30,8 +35,11 @@ impl Environment {
 /// Every path on disk. Mirrored in `docs/state-on-disk.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
+    /// The user's own settings, which only the user and two commands write: `~/.config/agents-sandbox`.
     pub config: PathBuf,
+    /// Small records and locks: `~/.local/state/agents-sandbox`.
     pub state: PathBuf,
+    /// What is large, the homes included: `~/.local/share/agents-sandbox`.
     pub data: PathBuf,
 }
 
@@ -67,6 +75,7 @@ impl Layout {
         self.config.join(repo.as_str())
     }
 
+    /// What is known of one checkout and agent. The folder need not be there.
     pub fn sandbox_state(&self, checkout: &CheckoutSlug, agent: AgentName) -> SandboxFiles {
         SandboxFiles { dir: self.state.join(checkout.as_str()).join(agent.as_str()) }
     }
@@ -87,6 +96,7 @@ impl Layout {
         self.checkout_roots().join(hashed(folder))
     }
 
+    /// The folder of [`Layout::checkout_root`], one file per checkout.
     pub fn checkout_roots(&self) -> PathBuf {
         self.state.join("roots")
     }
@@ -96,6 +106,7 @@ impl Layout {
         self.writable().join(hashed(folder))
     }
 
+    /// The folder of [`Layout::writable_folder`], one file per folder.
     pub fn writable(&self) -> PathBuf {
         self.state.join("writable")
     }
@@ -140,10 +151,12 @@ impl Layout {
         self.state.join("locks").join("base.lock")
     }
 
+    /// The folder of all home volumes: the users' data, which no cleaning up may touch unasked.
     pub fn volumes(&self) -> PathBuf {
         self.data.join("volumes")
     }
 
+    /// The raw ext4 image of one home.
     pub fn volume(&self, name: &VolumeName) -> PathBuf {
         self.volumes().join(format!("{name}.ext4"))
     }
@@ -153,6 +166,7 @@ impl Layout {
         self.data.join("msb")
     }
 
+    /// The files of [`Layout::msb`].
     pub fn msb_files(&self) -> MsbFiles {
         MsbFiles { dir: self.msb() }
     }
@@ -172,6 +186,7 @@ impl Layout {
         self.data.join("engine")
     }
 
+    /// Everything the QEMU driver keeps: images, sandboxes, kernels.
     pub fn qemu(&self) -> QemuLayout {
         QemuLayout { dir: self.data.join("qemu") }
     }
@@ -180,10 +195,12 @@ impl Layout {
 /// The files of one checkout and agent in the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxFiles {
+    /// `<checkout-slug>/<agent>` of the state directory.
     pub dir: PathBuf,
 }
 
 impl SandboxFiles {
+    /// The [`crate::ProjectState`].
     pub fn state(&self) -> PathBuf {
         self.dir.join("state.yaml")
     }
@@ -213,6 +230,7 @@ impl SandboxFiles {
         self.dir.join("claims")
     }
 
+    /// Paths alone: whether there is a keeper, its lock says.
     pub fn keeper(&self) -> KeeperFiles {
         KeeperFiles {
             dir: self.dir.clone(),
@@ -227,9 +245,13 @@ impl SandboxFiles {
 /// A keeper's own files, all in `dir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeeperFiles {
+    /// The folder of the checkout and agent, which its other records are in as well.
     pub dir: PathBuf,
+    /// Held for as long as the keeper lives.
     pub lock: PathBuf,
+    /// Where it takes leases.
     pub socket: PathBuf,
+    /// What it decided, and why.
     pub log: PathBuf,
     /// What the sandbox did with the user's ssh-agent.
     pub ssh_agent_log: PathBuf,
@@ -238,6 +260,7 @@ pub struct KeeperFiles {
 /// The private microsandbox runtime: its home, and what we keep in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MsbFiles {
+    /// The runtime's home: `msb` of the data directory.
     pub dir: PathBuf,
 }
 
@@ -263,12 +286,15 @@ impl MsbFiles {
     }
 }
 
+/// The QEMU driver's folders below the data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QemuLayout {
+    /// `qemu` of the data directory.
     pub dir: PathBuf,
 }
 
 impl QemuLayout {
+    /// The folder of all images.
     pub fn images(&self) -> PathBuf {
         self.dir.join("images")
     }
@@ -283,6 +309,7 @@ impl QemuLayout {
         self.dir.join("references")
     }
 
+    /// The folder of all sandboxes. Their names are the machine's list of them: there is no other.
     pub fn sandboxes(&self) -> PathBuf {
         self.dir.join("sandboxes")
     }

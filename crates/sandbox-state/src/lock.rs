@@ -10,9 +10,12 @@ use nix::libc;
 
 use crate::{StateError, crash, make_private_dir};
 
+/// Who else may hold a lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
+    /// Whoever takes it shared as well; the file does not say who they are.
     Shared,
+    /// Nobody. The holder's process and purpose are written into the file.
     Exclusive,
 }
 
@@ -147,6 +150,7 @@ impl Lock {
         self.file.file().as_fd()
     }
 
+    /// The file that is locked. It stays when the lock ends.
     pub fn path(&self) -> PathBuf {
         self.file.path().into()
     }

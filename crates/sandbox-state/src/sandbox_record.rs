@@ -9,10 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProjectState {
+    /// The home that the sandbox has, or gets when it is made again; `None` before there is one.
     pub home_volume: Option<VolumeName>,
+    /// The content of the image that was last settled on. Where another is wanted, the user is asked about
+    /// the home.
     pub image_digest: Option<Digest>,
     /// Hashes of what a sandbox was created with, by kind (`env`, `network`, `mounts`, …).
     pub fingerprints: BTreeMap<String, String>,
+    /// Which version of the agent is wanted, is there, and was talked about.
     #[serde(skip_serializing_if = "AgentState::is_empty")]
     pub agent: AgentState,
 }
@@ -40,6 +44,7 @@ impl AgentState {
 /// A version that was chosen, as npm names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentVersion {
+    /// For example `1.18.33`.
     pub version: String,
     /// The user named it: no other is offered.
     pub pinned: bool,
@@ -48,9 +53,11 @@ pub struct AgentVersion {
 /// The agent of one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageAgent {
+    /// The image's content, so that a newer image of the same name is read again.
     pub digest: Digest,
     /// The image's own layers brought it, not this program's recipe.
     pub users_own: bool,
+    /// `None` where the image did not say one, or nothing that can be shown.
     pub version: Option<String>,
 }
 
@@ -58,9 +65,11 @@ pub struct ImageAgent {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VersionsRecord {
+    /// An agent that was never asked about has no entry.
     pub agents: BTreeMap<AgentName, NewestAgent>,
 }
 
+/// The last that npm said about one agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewestAgent {
@@ -102,11 +111,14 @@ pub struct SeenWorktree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonRecord {
+    /// The boot of the machine in which the server was last seen, as the runtime calls it.
     pub boot_id: String,
     /// The boot of the guest, which a sandbox that slept goes on with; records of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest_boot: Option<String>,
+    /// On the guest's loopback.
     pub port: u16,
+    /// Made anew for each server: hex digits, unknown to anybody who cannot read this record.
     pub password: String,
 }
 
