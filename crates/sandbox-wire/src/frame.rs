@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 /// with a large environment fits many times over.
 pub const MAX_FRAME: usize = 1 << 20;
 
+/// Why a frame cannot be read or written. [`FrameError::Closed`], an end between two frames, alone is no
+/// fault.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("the other side closed the connection")]

@@ -14,7 +14,9 @@ pub enum MachineRequest {
     /// Graceful power-off: answered with `stopped` when the machine is gone, or the connection closes.
     /// With a boot id it is meant for that boot alone, and any other refuses.
     Stop {
+        /// How long the guest may take to end, in milliseconds; then the power goes.
         grace_millis: u64,
+        /// `None` means whichever boot it is.
         #[serde(default)]
         boot_id: Option<String>,
         /// Save the memory instead, where this boot can.
@@ -29,15 +31,18 @@ pub enum MachineRequest {
     Secrets { values: SecretValues },
 }
 
+/// What a machine process answers, as one JSON frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reply")]
 pub enum MachineReply {
+    /// The answer to [`MachineRequest::Guest`] and [`MachineRequest::Hold`].
     Ready {
         /// [`crate::GUEST_PROTOCOL`] of the machine process and its guest.
         guest_protocol: u32,
         /// The program's version that the machine process runs.
         version: String,
     },
+    /// The answer to [`MachineRequest::State`].
     State(MachineState),
     /// The ports are as they were asked for.
     Ports,
@@ -45,6 +50,7 @@ pub enum MachineReply {
     Secrets,
     /// The power is off; `forced` when the guest did not end within the grace.
     Stopped {
+        /// What was not on the disks is lost.
         forced: bool,
         /// Its memory is saved.
         #[serde(default)]
@@ -55,13 +61,16 @@ pub enum MachineReply {
     },
     /// The request cannot be served now: booting failed, or the machine is stopping.
     Refused {
+        /// For people, and for the log.
         reason: String,
     },
 }
 
+/// What a machine process says of itself. It lives, so that the status is one of those that have a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MachineState {
+    /// Starting, running or draining.
     pub status: Status,
     /// Another for every start, a wake included.
     pub boot_id: String,
@@ -76,11 +85,14 @@ pub struct MachineState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accel {
+    /// The processor itself, through the host's `/dev/kvm`.
     Kvm,
+    /// QEMU's emulation, in software: works everywhere, many times slower.
     Tcg,
 }
 
 impl Accel {
+    /// The word for it in records, and the name of QEMU's accelerator.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
