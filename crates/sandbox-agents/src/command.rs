@@ -14,6 +14,7 @@ pub struct Launch<'a> {
 /// A command line as words, never as text for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
+    /// The program, then its arguments, the user's own last.
     pub argv: Vec<OsString>,
     /// Secrets travel here and never in `argv`, which every process in the guest can read.
     pub env: Vec<(String, String)>,

@@ -43,9 +43,11 @@ pub enum Occasion {
 /// One thing to tell, or to forget, about one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
+    /// A person wants to hear of it.
     Tell {
         /// The server's word for it; a guest can make it anything.
         session: String,
+        /// What has become of the session.
         occasion: Occasion,
     },
     /// It works again: the next occasion is another one.

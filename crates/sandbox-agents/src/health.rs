@@ -5,7 +5,9 @@ use crate::{Server, ServerError};
 /// What a server that answers says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Health {
+    /// `false` is as good as no answer: whoever waits goes on waiting.
     pub healthy: bool,
+    /// The server's own; empty where it does not say.
     #[serde(default)]
     pub version: String,
 }

@@ -16,6 +16,7 @@ pub use stream::Lines;
 const MAX_ANSWER: usize = 8 << 20;
 const MAX_HEAD: usize = 64 << 10;
 
+/// A whole answer, whatever its status.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,

@@ -7,11 +7,13 @@ use crate::{AgentCommand, Launch};
 /// Everything this program knows about one agent.
 #[derive(Debug)]
 pub struct Profile {
+    /// What settings, labels and folders call it.
     pub name: AgentName,
     /// Its place where agents are listed: the lowest is first, and equal ones are in the alphabet's order.
     pub rank: u8,
     /// The command inside the sandbox.
     pub binary: &'static str,
+    /// How an image gets it, and which package names its versions.
     pub install: Install,
     /// Environment of the image: true for every sandbox of this agent.
     pub image_env: &'static [(&'static str, &'static str)],
@@ -23,6 +25,7 @@ pub struct Profile {
     /// Where it reaches the model providers that it knows without configuration, and gets the token of a login
     /// with a subscription: destinations for the network policy.
     pub provider: &'static [&'static str],
+    /// The user's and the project's configuration for it, kept beside this program's own.
     pub config: ConfigFiles,
     /// What the user has for this agent on the host.
     pub own: OwnFiles,

@@ -37,6 +37,7 @@ impl<'a> Server<'a> {
         Self { dial, authorization, profile, timeout }
     }
 
+    /// What the server is asked for, and how: paths and the rest differ from agent to agent.
     pub const fn profile(&self) -> &'static DaemonProfile {
         self.profile
     }

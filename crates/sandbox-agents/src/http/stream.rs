@@ -8,6 +8,8 @@ use sandbox_runtime::Connection;
 use super::{Body, Exchange, MAX_ANSWER, Request};
 use crate::ServerError;
 
+/// An answer under way. What is not read yet is at most [`MAX_ANSWER`] bytes: a line that is longer is an
+/// error.
 pub struct Lines {
     connection: Box<dyn Connection>,
     path: String,
