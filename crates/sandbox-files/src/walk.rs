@@ -25,6 +25,8 @@ pub enum Step {
 }
 
 impl Walk {
+    /// At `/`, with all of `path` before it; nothing is looked at yet. A relative path is taken from `/` as
+    /// well.
     pub fn new(path: &Path) -> Self {
         Self { at: PathBuf::from("/"), todo: steps(path), links: 0 }
     }
