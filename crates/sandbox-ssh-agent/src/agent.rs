@@ -32,6 +32,7 @@ impl From<Malformed> for AgentError {
 pub struct Agent<'a>(pub &'a [PathBuf]);
 
 impl Agent<'_> {
+    /// Every key the agent has, whatever the rules say of it.
     pub fn identities(&self) -> Result<Vec<Identity>, AgentError> {
         Ok(identity::parse(&self.ask(&[REQUEST_IDENTITIES], LISTS_WITHIN)?)?)
     }

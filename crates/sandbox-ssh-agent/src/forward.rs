@@ -12,19 +12,28 @@ use crate::purpose::Purpose;
 /// One use of the user's agent, for its log. Names from the guest's side are as they came.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The guest has seen which keys there are for it.
     Listed {
+        /// How many the rules let it see.
         keys: usize,
     },
+    /// The agent has signed, and the guest has the signature.
     Signed {
+        /// The key, under the name that the agent has for it.
         key: &'a Identity,
+        /// What the signed data says it is.
         purpose: &'a Purpose,
     },
     /// The rules, or the agent itself, said no.
     Refused {
+        /// The key that was meant; `None` where no key was, or none that the agent has.
         key: Option<&'a Identity>,
+        /// What was asked, in words.
         what: String,
+        /// Why not, in words.
         why: &'static str,
     },
+    /// The agent gave no answer, which ends the client's connection.
     Failed(&'a AgentError),
 }
 

@@ -10,6 +10,7 @@ use crate::message::{FAILURE, Fields, IDENTITIES_ANSWER, Malformed, put_string};
 pub struct Identity {
     /// The public key, as the protocol writes it.
     pub key: Vec<u8>,
+    /// The key's name, for people: as a rule the file or the address that it was made with.
     pub comment: String,
 }
 

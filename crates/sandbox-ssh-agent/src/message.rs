@@ -3,10 +3,15 @@ use std::io::{ErrorKind, Read};
 /// The largest message either side may send, in bytes: as OpenSSH's own agent.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
+/// `SSH_AGENT_FAILURE`. The numbers are those of draft-miller-ssh-agent.
 pub const FAILURE: u8 = 5;
+/// `SSH_AGENTC_REQUEST_IDENTITIES`, which has no fields.
 pub const REQUEST_IDENTITIES: u8 = 11;
+/// `SSH_AGENT_IDENTITIES_ANSWER`: a count, then a key and its comment for each.
 pub const IDENTITIES_ANSWER: u8 = 12;
+/// `SSH_AGENTC_SIGN_REQUEST`: the key, the data, and flags.
 pub const SIGN_REQUEST: u8 = 13;
+/// `SSH_AGENT_SIGN_RESPONSE`: the signature.
 pub const SIGN_RESPONSE: u8 = 14;
 
 /// A message that is none of the protocol's.
@@ -17,9 +22,13 @@ pub struct Malformed;
 /// What a client asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
+    /// Which keys there are.
     Identities,
+    /// A signature.
     Sign {
+        /// The public key, as [`crate::Identity`] has it.
         key: &'a [u8],
+        /// What is to be signed, in the clear: [`crate::Purpose`] reads it.
         data: &'a [u8],
     },
     /// Nothing for a guest; what it would be, in words.
@@ -53,12 +62,15 @@ impl<'a> Request<'a> {
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// The next `uint32`, in big-endian bytes (RFC 4251, section 5).
     pub fn number(&mut self) -> Result<u32, Malformed> {
         let (number, rest) = self.0.split_first_chunk::<4>().ok_or(Malformed)?;
         self.0 = rest;
         Ok(u32::from_be_bytes(*number))
     }
 
+    /// The next `string`: a `uint32` of its length, then its bytes. One that is longer than the message is an
+    /// error.
     pub fn string(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.number()? as usize;
         let (string, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
@@ -91,6 +103,7 @@ pub fn framed(body: &[u8]) -> Vec<u8> {
     message
 }
 
+/// The other way round: `string` behind its length. Ours are far shorter than a `uint32` counts.
 pub fn put_string(to: &mut Vec<u8>, string: &[u8]) {
     to.extend(u32::try_from(string.len()).unwrap_or(u32::MAX).to_be_bytes());
     to.extend(string);

@@ -12,10 +12,12 @@ pub enum Purpose {
     Signature(String),
     /// A login as this user, somewhere.
     Login(String),
+    /// Neither: a certificate's data, say, or what an unknown program signs.
     Unknown,
 }
 
 impl Purpose {
+    /// Takes the whole data of a request. It only reads: a guest can sign whatever it says it is.
     pub fn of(data: &[u8]) -> Self {
         Self::signature(data).or_else(|| Self::login(data)).unwrap_or(Self::Unknown)
     }
