@@ -11,6 +11,7 @@ pub struct Counted<'a, 'b> {
 }
 
 impl<'a, 'b> Counted<'a, 'b> {
+    /// `progress` is told after every read, in bytes so far; how many there will be is never known.
     pub fn new(inner: &'a mut dyn Read, progress: Progress<'b>) -> Self {
         Self { inner, done: 0, progress }
     }

@@ -28,6 +28,7 @@ pub fn unless_full(
     if is_full(&error) { no_room(path) } else { other(error.to_string()) }
 }
 
+/// The error for a full disk, whatever was being written to `path`.
 pub fn no_room(path: &Path) -> RuntimeError {
     let text = format!("cannot write {}: its disk is full", path.display());
     io::Error::new(ErrorKind::StorageFull, text).into()

@@ -32,10 +32,12 @@ struct Reference {
 /// [`ImageIndex::is_unused`] is then an error.
 #[derive(Debug)]
 pub struct ImageIndex<P> {
+    /// The driver's own folders and files.
     pub places: P,
 }
 
 impl<P: Places> ImageIndex<P> {
+    /// Waits until nobody else changes images. Whoever changes some holds it for the whole of it.
     pub fn lock(&self) -> Result<Lock, RuntimeError> {
         Lock::take(&self.places.images_lock(), LockMode::Exclusive, "image store", |_| {}).map_err(from_state)
     }
@@ -70,6 +72,7 @@ impl<P: Places> ImageIndex<P> {
         Ok(Some(record.digest))
     }
 
+    /// What `reference` means; `None` where it means nothing, or a content that is not loaded.
     pub fn inspect(&self, reference: &ImageRef) -> Result<Option<ImageInfo>, RuntimeError> {
         self.find(reference)?.map_or(Ok(None), |record| self.info(record))
     }
