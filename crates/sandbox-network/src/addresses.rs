@@ -9,9 +9,11 @@ pub const MAX_SLOT: u16 = 16_383;
 /// The addresses of one slot. Guests never see each other, so several may have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestAddresses {
+    /// The guest's own.
     pub guest_ipv4: Ipv4Addr,
     /// The host, as the guest sees it: a connection to it ends at the host's loopback.
     pub gateway_ipv4: Ipv4Addr,
+    /// The same, for IPv6.
     pub gateway_ipv6: Ipv6Addr,
 }
 

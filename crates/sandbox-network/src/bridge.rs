@@ -24,6 +24,7 @@ use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights, upstream};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BridgeConfig {
+    /// What the guest may reach. It stays so until the bridge ends.
     pub policy: NetworkPolicy,
     /// Decides the guest's addresses; at most [`MAX_SLOT`]. Guests never see each other, so that any
     /// number of them may have the same.
@@ -40,6 +41,7 @@ pub struct BridgeConfig {
     pub log: Option<String>,
 }
 
+/// Why a bridge does not serve its guest.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     #[error(transparent)]

@@ -7,7 +7,9 @@ use sandbox_model::{DESTINATION_FORMS, Destination};
 /// Which list an entry stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressList {
+    /// `egress-allow`.
     Allow,
+    /// `egress-deny`, which wins.
     Deny,
 }
 
@@ -20,6 +22,7 @@ impl fmt::Display for EgressList {
     }
 }
 
+/// What in a policy cannot be understood. Nothing of such a policy is put into force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     #[error("{list}: `{entry}`: {problem}; {DESTINATION_FORMS}")]

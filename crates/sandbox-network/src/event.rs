@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// Milliseconds since 1970.
     pub at: u64,
+    /// What became of it.
     pub verdict: Verdict,
+    /// What it was.
     pub kind: EventKind,
     /// The name that was asked for, or under which the guest found the address.
     pub name: Option<String>,
@@ -23,20 +25,27 @@ pub struct Event {
     pub opens: Option<String>,
 }
 
+/// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
+    /// The policy let it out; whether somebody answered is not known here.
     Allowed,
+    /// The policy kept it in.
     Denied,
     /// Allowed, and the proxy on the way or this host did not let it through, or could not resolve it.
     Failed,
 }
 
+/// What a guest attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
+    /// A connection; one more to the same destination, soon after, is not told again.
     Tcp,
+    /// The first datagram to a destination in a while.
     Udp,
+    /// The first echo request to an address in a while.
     Ping,
     /// A name that was looked up.
     Name,
@@ -49,6 +58,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The word for it in the log, as JSON and for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",

@@ -11,6 +11,7 @@ pub(crate) const MAX_FRAME: usize = 14 + 65_535;
 /// Room for one read: a few dozen full frames.
 const READ: usize = 256 * 1024;
 
+/// A length that no frame has: the stream cannot be followed any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("QEMU announced a frame of {0} bytes, more than {MAX_FRAME}")]
 pub struct OversizedFrame(pub usize);

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Whom to become. Only root can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAs {
+    /// Real, effective and saved; the supplementary groups are none.
     pub uid: u32,
+    /// Likewise.
     pub gid: u32,
 }
 

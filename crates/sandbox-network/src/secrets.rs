@@ -21,9 +21,11 @@ use crate::authority::Authority;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BridgeSecrets {
+    /// Which stand-ins there are, and to whom each value may go.
     pub secrets: Vec<SecretSpec>,
     /// Of each of them.
     pub values: SecretValues,
+    /// Signs the certificates that the guest sees where its TLS is looked into.
     pub authority: Authority,
 }
 
@@ -34,6 +36,7 @@ impl BridgeSecrets {
     }
 }
 
+/// Why secrets cannot be put in. It names the secret, and never shows a value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("the value of the secret {name} is missing")]
