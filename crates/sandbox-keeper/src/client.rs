@@ -29,6 +29,7 @@ pub struct Draining {
 /// What asking for a lease came to.
 #[derive(Debug)]
 pub enum LeaseOutcome {
+    /// The sandbox stays up for as long as the lease lives.
     Leased(Lease),
     /// Nobody watches the sandbox: start it where it does not run, then a keeper, then ask again.
     NoKeeper,

@@ -11,6 +11,7 @@ use crate::Rules;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct KeeperConfig {
+    /// The name by which the runtime is asked about it.
     pub sandbox: SandboxName,
     /// The folder of [`SandboxFiles`].
     pub dir: PathBuf,
@@ -23,6 +24,7 @@ pub struct KeeperConfig {
     pub auto_stop_on_active_sessions: bool,
     /// How often a session may have retried and still hold the sandbox.
     pub auto_stop_max_session_retries: u32,
+    /// For tests; the default is what users get.
     #[serde(default)]
     pub timing: Timing,
 }
@@ -59,6 +61,7 @@ impl Default for Timing {
 }
 
 impl KeeperConfig {
+    /// The keeper's own, in [`KeeperConfig::dir`].
     pub fn files(&self) -> KeeperFiles {
         SandboxFiles { dir: self.dir.clone() }.keeper()
     }

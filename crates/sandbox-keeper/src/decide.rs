@@ -7,10 +7,15 @@ use crate::{Note, Reason};
 /// The settings that the decision obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
+    /// How long the sandbox stays up after the last that held it.
     pub timeout: Duration,
+    /// How long at least a sandbox waits that never had a client.
     pub first_lease: Duration,
+    /// Sessions hold nothing: only clients do.
     pub stop_on_active_sessions: bool,
+    /// A session in retry holds the sandbox while its attempt is below this.
     pub max_session_retries: u32,
+    /// For so long an agent that does not answer holds the sandbox.
     pub agent_patience: Duration,
 }
 
@@ -26,8 +31,11 @@ pub enum AgentView {
 /// Everything a decision depends on.
 #[derive(Debug, Clone)]
 pub struct Inputs<'a> {
+    /// The moment of the decision, by a clock that no one sets.
     pub now: Instant,
+    /// What the settings say.
     pub rules: Rules,
+    /// Leases that are open now.
     pub clients: usize,
     /// Whether there ever was a client.
     pub ever_leased: bool,
@@ -40,9 +48,12 @@ pub struct Inputs<'a> {
     pub agent: &'a AgentView,
 }
 
+/// What to do about the sandbox now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
+    /// Stop it: nothing holds it, and its time is over.
     Stop(Note),
+    /// Leave it: something holds it.
     Hold(Reason),
     /// Nothing holds it: it stops then, unless something changes.
     StopAt(Instant, Note),

@@ -4,21 +4,27 @@ use std::time::Duration;
 /// What holds a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
+    /// So many open leases.
     Clients(usize),
     /// Somebody asked for it, for this much longer.
     Kept {
+        /// What is left of that time.
         left: Duration,
     },
     /// The agent was asked and has not answered yet.
     Asking,
+    /// Sessions of the agent that work, or will.
     Sessions {
+        /// At work at this moment.
         busy: usize,
         /// In retry, fewer times than allowed.
         retrying: usize,
     },
     /// The agent cannot be asked; it holds the sandbox for this much longer.
     NoAnswer {
+        /// What the last question came to, for people.
         error: String,
+        /// What is left of the agent's time to answer.
         left: Duration,
     },
 }

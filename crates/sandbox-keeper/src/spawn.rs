@@ -22,7 +22,9 @@ pub enum Ready {
     AlreadyKept,
     /// The sandbox does not run.
     NothingToKeep,
+    /// It has ended without keeping anything.
     Failed {
+        /// Why, as a sentence for people.
         problem: String,
     },
 }
