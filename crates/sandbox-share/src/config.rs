@@ -17,9 +17,11 @@ pub struct ShareConfig {
     pub readonly: bool,
     /// The checkout's owner on the host. The server becomes this user when root starts it.
     pub host_uid: u32,
+    /// The owner's group on the host, which the server takes as well.
     pub host_gid: u32,
     /// Who owns the owner's files in the guest.
     pub guest_uid: u32,
+    /// The group of the files of `host_gid` in the guest.
     pub guest_gid: u32,
     /// How many descriptors the guest's cached and open files may hold here; `None` is a share of
     /// what the process may open.
@@ -39,6 +41,7 @@ pub struct SharePart {
     /// Serve only the file of this name in it, whichever that is at any time.
     #[serde(default)]
     pub file: Option<OsString>,
+    /// As [`ShareConfig::readonly`], for this one alone.
     #[serde(default)]
     pub readonly: bool,
 }
