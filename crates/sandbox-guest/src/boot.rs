@@ -34,6 +34,8 @@ use crate::{clock, connections, exec, session, shutdown};
 /// A mount whose other side does not answer never returns. The host's own deadline is the net below.
 const BOOT_WITHIN: Duration = Duration::from_secs(30);
 
+/// Serves [`sandbox_wire::GuestRequest::Boot`]: once, within half a minute, or the reply names the step that
+/// hangs.
 pub async fn answer(config: BootConfig, guest: &Arc<Guest>) -> GuestReply {
     if !guest.claim_boot() {
         return GuestReply::Failed("this guest has been booted already".into());

@@ -10,6 +10,7 @@ use crate::session::blocking;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
+/// Serves [`sandbox_wire::GuestRequest::SetClock`]. Fails where the clock is not the guest's own.
 pub async fn answer(unix_nanos: u64, guest: &Arc<Guest>) -> GuestReply {
     let machine = Arc::clone(&guest.machine);
     blocking(move || {

@@ -41,6 +41,8 @@ use spawn::Refusal;
 /// All pumps of a session write to one stream, whole frames at a time.
 type Writer = Arc<Mutex<SessionStream>>;
 
+/// Serves [`sandbox_wire::GuestRequest::Exec`] until the command or its client is gone. Errors are the
+/// stream's.
 pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let mut stream = frames.stream().clone();
     ssh_agent::wait_for(&request.env).await;

@@ -19,6 +19,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
+    /// At the beginning of a frame.
     pub fn new(stream: SessionStream) -> Self {
         Self { stream, buffer: Vec::new(), taken: 0 }
     }
@@ -63,6 +64,7 @@ impl FrameReader {
         (self.buffer, self.stream)
     }
 
+    /// The stream itself, to write to. Whoever reads from it takes bytes of a frame away.
     pub fn stream(&self) -> &SessionStream {
         &self.stream
     }

@@ -33,6 +33,7 @@ use crate::guest::Guest;
 pub use registry::Registry;
 pub use session::Session;
 
+/// Serves [`sandbox_wire::GuestRequest::ListSessions`].
 pub async fn list(frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let sessions = guest.kept.all().iter().map(|session| session.describe()).collect();
     let mut stream = frames.stream().clone();
@@ -40,6 +41,7 @@ pub async fn list(frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameEr
     Ok(stream.close().await?)
 }
 
+/// Serves [`sandbox_wire::GuestRequest::Attach`] until the command or its client is gone.
 pub async fn attach(
     id: u32,
     size: TermSize,
@@ -56,6 +58,7 @@ pub async fn attach(
     attended(&session, client, frames, guest).await
 }
 
+/// Serves [`sandbox_wire::GuestRequest::EndSession`]; a session that does not end is not forgotten.
 pub async fn end(id: u32, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let answer = match guest.kept.find(id) {
         None => GuestSessionEnd::NoSuchSession,

@@ -29,10 +29,13 @@ pub trait Machine: Send + Sync + 'static {
 pub struct Steps(Mutex<String>);
 
 impl Steps {
+    /// Names the step that begins, as in "mounting home (ext4) at /home/dev"; it ends where the next is
+    /// entered.
     pub fn enter(&self, step: impl Into<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step.into();
     }
 
+    /// The name of the step at work; empty before the first.
     pub fn current(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -50,6 +50,7 @@ fn look(class: &Path) -> Option<std::ffi::OsString> {
 pub struct Port(OwnedFd);
 
 impl Port {
+    /// Without waiting for the host. Fails where the port is open already.
     pub fn open(device: &Path) -> io::Result<Self> {
         let mut options = fs_err::OpenOptions::new();
         options.read(true).write(true);
@@ -108,6 +109,7 @@ impl Port {
     }
 }
 
+/// The port as the stream that the link runs over.
 #[derive(Debug)]
 pub struct PortLink(AsyncFd<OwnedFd>);
 

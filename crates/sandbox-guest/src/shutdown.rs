@@ -36,6 +36,8 @@ const VOLATILE: [&str; 12] = [
     "debugfs",
 ];
 
+/// Serves [`sandbox_wire::GuestRequest::Shutdown`]: once. `grace_millis` is what processes get before they
+/// are killed.
 pub async fn answer(grace_millis: u64, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let (_, mut stream) = frames.into_raw();
     if !guest.claim_shutdown() {

@@ -24,6 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// What may lie before a wake call is what was on its way when the machine stood still.
 const KEPT: usize = 1 << 20;
 
+/// Serves [`sandbox_wire::GuestRequest::Sleep`]. Where the disks cannot be settled the guest stays awake.
 pub async fn answer(token: [u8; TOKEN], frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
     let (_, mut stream) = frames.into_raw();
     let machine = Arc::clone(&guest.machine);

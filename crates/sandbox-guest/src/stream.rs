@@ -11,6 +11,7 @@ use futures::{AsyncRead, AsyncWrite};
 pub struct SessionStream(Arc<Mutex<yamux::Stream>>);
 
 impl SessionStream {
+    /// All clones are the same stream.
     pub fn new(stream: yamux::Stream) -> Self {
         Self(Arc::new(Mutex::new(stream)))
     }

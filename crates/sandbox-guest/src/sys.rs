@@ -32,6 +32,7 @@ pub struct Birth {
     pub credentials: Option<Credentials>,
 }
 
+/// A user as the kernel knows one.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     pub uid: Uid,

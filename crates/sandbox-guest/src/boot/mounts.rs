@@ -30,6 +30,8 @@ const LINKS: [(&str, &str); 5] = [
 /// Devices that are harmless to everybody, and that a machine without udev leaves to root.
 const OPEN_DEVICES: [&str; 2] = ["/dev/fuse", "/dev/net/tun"];
 
+/// Makes the mounts and devices of every Linux, whatever the boot configuration says. What this kernel lacks
+/// is left out.
 pub fn standard(steps: &Steps) -> Result<(), BootError> {
     for (fstype, target, options, flags) in STANDARD {
         step(steps, format!("mounting {fstype} at {target}"), || {

@@ -115,6 +115,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 pub struct Routing(OwnedFd);
 
 impl Routing {
+    /// A raw socket of the family `NETLINK_ROUTE`. Only root's requests change anything.
     pub fn open() -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?))

@@ -41,6 +41,7 @@ pub struct Input {
 type Filter = Box<dyn FnMut(ExecInput) -> Option<ExecInput> + Send>;
 
 impl Input {
+    /// For the only client of a command; takes the command's stdin out of `process`.
     pub fn new(process: &mut Process) -> Self {
         let sink = match (process.stdin.take(), &process.terminal) {
             (Some(stdin), _) => Sink::Pipe(stdin),

@@ -25,6 +25,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// `code` is 126, 127 or 1; `message` is for people.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -51,10 +52,12 @@ pub enum Outputs {
 }
 
 impl Process {
+    /// The command itself, which leads its process group.
     pub fn pid(&self) -> u32 {
         self.group.as_raw().cast_unsigned()
     }
 
+    /// The ends to read from: once, for the pipes go with them.
     pub fn take_outputs(&mut self) -> Outputs {
         match (self.stdout.take(), self.stderr.take(), &self.terminal) {
             (Some(stdout), Some(stderr), _) => Outputs::Pipes(stdout, stderr),

@@ -29,6 +29,7 @@ impl Terminal {
         Ok((Self(sys::watch(master.as_fd().try_clone_to_owned()?)?), peer))
     }
 
+    /// The kernel tells the foreground's processes, where the size is another one.
     pub fn resize(&self, size: TermSize) -> io::Result<()> {
         sys::set_size(self.0.get_ref().as_fd(), size)
     }

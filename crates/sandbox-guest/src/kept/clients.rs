@@ -82,6 +82,7 @@ impl Clients {
         }
     }
 
+    /// Takes one away. Where it was the one to answer for the terminal, the newest that is left is.
     pub fn leave(&mut self, id: u64) {
         self.all.remove(&id);
         if self.active == Some(id) {
@@ -89,10 +90,12 @@ impl Clients {
         }
     }
 
+    /// How many are attached now.
     pub fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
+    /// Its own terminal has this size now; what the session's is follows from all of them.
     pub fn resize(&mut self, id: u64, size: TermSize) {
         if let Some(client) = self.all.get_mut(&id) {
             client.size = size;
@@ -141,6 +144,8 @@ impl Clients {
         self.all.values_mut().filter(|client| client.queued > QUEUE).for_each(Client::lose);
     }
 
+    /// What to send to this client next. One that was too slow gets the picture as it is now, at most once in
+    /// `FRAME`.
     pub fn next(&mut self, id: u64, picture: &mut Picture, ended: bool) -> Next {
         let Some(client) = self.all.get_mut(&id) else { return Next::Nothing };
         if let Some((bytes, alternate)) = client.queue.pop_front() {
@@ -168,6 +173,7 @@ impl Clients {
         self.all.get(&id).map(|client| Arc::clone(&client.wake))
     }
 
+    /// There is something to get for each of them, or nothing any more.
     pub fn wake_all(&self) {
         self.all.values().for_each(|client| client.wake.notify_one());
     }

@@ -54,6 +54,7 @@ impl Picture {
         self.guarded(|parser| parser.process(&output));
     }
 
+    /// The session has this size now. A screen that cannot follow becomes a blank one.
     pub fn resize(&mut self, size: TermSize) {
         self.size = size;
         let (rows, cols) = bounded(size);

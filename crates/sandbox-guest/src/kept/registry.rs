@@ -61,6 +61,7 @@ impl Registry {
         Ok((session, client))
     }
 
+    /// Running or ended; `None` where there is none, or it was forgotten.
     pub fn find(&self, id: u32) -> Option<Arc<Session>> {
         self.lock().all.get(&id).cloned()
     }
@@ -70,6 +71,7 @@ impl Registry {
         self.lock().all.remove(&id);
     }
 
+    /// Running ones and those that ended unseen, in the order of their begin.
     pub fn all(&self) -> Vec<Arc<Session>> {
         self.lock().all.values().cloned().collect()
     }

@@ -108,14 +108,17 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The command itself, which leads its process group.
     pub fn pid(&self) -> u32 {
         self.group.as_raw().cast_unsigned()
     }
 
+    /// `None` while it runs, or while something of its output is still to be read.
     pub fn ended(&self) -> Option<ExitStatus> {
         *self.ended.borrow()
     }
 
+    /// As the host is told of it, at this moment.
     pub fn describe(&self) -> KeptSession {
         let state = self.state();
         KeptSession {
@@ -212,6 +215,7 @@ impl Session {
         id
     }
 
+    /// A client is gone: the terminal may grow, and whoever waited for a slow one goes on.
     pub fn leave(&self, client: u64) {
         let mut state = self.state();
         state.clients.leave(client);

@@ -32,6 +32,7 @@ pub struct Place {
 }
 
 impl Place {
+    /// In the fixed folder of a sandbox, where every link of this protocol finds the same daemon.
     pub fn of_this_guest() -> Self {
         Self { folder: FOLDER.into(), is_guest: true }
     }
