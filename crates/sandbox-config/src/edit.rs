@@ -14,11 +14,13 @@ use crate::{json, yaml};
 /// A settings file with one item more. Nothing is written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
+    /// The file to write: the one that is there, or `config.yaml` in the folder.
     pub path: PathBuf,
     /// The whole new text; `None` where the list has the item already.
     pub text: Option<String>,
 }
 
+/// Why an item cannot be added to a list. The file is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     #[error(transparent)]

@@ -13,6 +13,7 @@ pub struct Entry {
     pub value: String,
     /// For programs.
     pub json: Json,
+    /// The layer that set the value.
     pub origin: Origin,
 }
 

@@ -47,6 +47,7 @@ impl ConfigError {
 /// passes on control characters of the file.
 #[derive(Debug)]
 pub struct FileError {
+    /// The one that a person has to change.
     pub file: PathBuf,
     /// From 1.
     pub line: usize,
@@ -58,7 +59,9 @@ pub struct FileError {
     pub text: String,
     /// Which part of `text` is meant, in bytes; empty where it is only a place.
     pub mark: Range<usize>,
+    /// What is wrong, as the end of a line.
     pub message: String,
+    /// What to write instead, where that is known.
     pub help: Option<String>,
 }
 

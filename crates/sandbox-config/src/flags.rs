@@ -9,14 +9,23 @@ use crate::tree::{Node, Tree};
 /// What was typed, as it was typed; `None` is a flag that was not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
+    /// `--agent`.
     pub agent: Option<String>,
+    /// `--yes`.
     pub yes: Option<bool>,
+    /// `--quiet`.
     pub quiet: Option<bool>,
+    /// `--log-level`: `error`, `warning`, `info` or `verbose`.
     pub log_level: Option<String>,
+    /// `--cpus`: how many; 0 is as many as the host has.
     pub cpus: Option<String>,
+    /// `--memory`: a size such as `4G`.
     pub memory: Option<String>,
+    /// `--disk-size`: a size, of the root disk.
     pub disk_size: Option<String>,
+    /// `--tmp-size`: a size, of the tmpfs at `/tmp`.
     pub tmp_size: Option<String>,
+    /// `--workspace-quota`: a size, of what the guest may add to the checkout.
     pub workspace_quota: Option<String>,
     /// Replaces the whole network policy of the layers below, the lists included.
     pub network: Option<String>,
@@ -24,12 +33,15 @@ pub struct Flags {
     pub dns: Vec<String>,
     /// Like `dns`.
     pub publish: Vec<String>,
+    /// `--docker`: a Docker engine of its own in the guest.
     pub docker: Option<bool>,
+    /// `--ssh-agent`.
     pub ssh_agent: Option<bool>,
     /// The old name of `docker`.
     pub dind: Option<bool>,
     /// `on`, `off`, `desktop`, `audio`, `bell` or `sound`.
     pub notify: Option<String>,
+    /// `--older-than`: a duration such as `7d`, for the command that prunes.
     pub older_than: Option<String>,
     /// `upgrade --from`.
     pub upgrade_source: Option<String>,

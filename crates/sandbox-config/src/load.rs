@@ -24,12 +24,14 @@ pub struct Inputs {
     pub project_dir: Option<PathBuf>,
     /// Every variable; `HOME` is what `~` means.
     pub environment: Vec<(String, String)>,
+    /// The highest layer.
     pub flags: Flags,
 }
 
 /// Resolved settings, and what the user should be told about them.
 #[derive(Debug)]
 pub struct Loaded {
+    /// What holds, key by key, each with its origin.
     pub settings: Settings,
     /// One line each, for people.
     pub warnings: Vec<String>,

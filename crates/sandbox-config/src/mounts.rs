@@ -18,6 +18,7 @@ use crate::tree::{Node, Tree};
 pub struct Mount {
     /// Absolute, and as it was written: not yet resolved, and maybe not there.
     pub source: PathBuf,
+    /// The guest changes nothing in it.
     pub readonly: bool,
 }
 

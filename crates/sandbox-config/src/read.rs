@@ -59,6 +59,7 @@ fn expected(node: &Node, what: &str) -> Refusal {
     Refusal::new(node.span.clone(), message)
 }
 
+/// A boolean, or a word for one in any case: YAML and variables have several.
 pub fn boolean(node: &Node, _: &Folders) -> Result<bool, Refusal> {
     match &node.tree {
         Tree::Bool(value) => Ok(*value),
@@ -86,6 +87,7 @@ pub fn retries(node: &Node, _: &Folders) -> Result<u32, Refusal> {
     Ok(if count == 0 { crate::settings::RETRIES } else { count })
 }
 
+/// A size as [`ByteSize`] reads it; a bare number is MiB.
 pub fn size(node: &Node, _: &Folders) -> Result<ByteSize, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "a size such as 512M or 4G"))?;
     text.parse()
@@ -101,6 +103,7 @@ pub fn optional_size(node: &Node, folders: &Folders) -> Result<Option<ByteSize>,
     }
 }
 
+/// A duration of more than nothing, as [`parse_duration`] reads it.
 pub fn duration(node: &Node, _: &Folders) -> Result<Duration, Refusal> {
     let refuse = |message: String| Err(Refusal::new(node.span.clone(), message));
     let Some(text) = node.scalar() else { return Err(expected(node, "a duration such as 10s or 7d")) };
@@ -120,6 +123,7 @@ pub fn interval(node: &Node, folders: &Folders) -> Result<Duration, Refusal> {
     Ok(interval)
 }
 
+/// One of the words of `T`, in any case; else an error that lists them and names the closest.
 pub fn word<T: Word>(node: &Node, _: &Folders) -> Result<T, Refusal> {
     let text = match &node.tree {
         // YAML and JSON writers reach for booleans where the words are `on` and `off`.
@@ -132,12 +136,14 @@ pub fn word<T: Word>(node: &Node, _: &Folders) -> Result<T, Refusal> {
     found.ok_or_else(|| not_one_of(node, text, words))
 }
 
+/// An agent that this program knows.
 pub fn agent(node: &Node, _: &Folders) -> Result<AgentName, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "the name of an agent"))?;
     let found = sandbox_agents::named(text.trim()).map(|profile| profile.name);
     found.map_err(|_| not_one_of(node, text, sandbox_agents::names()))
 }
 
+/// One of the four profiles.
 pub fn profile(node: &Node, _: &Folders) -> Result<NetworkProfile, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "a network profile"))?;
     let words = NetworkProfile::ALL.into_iter().map(NetworkProfile::as_str);
@@ -201,6 +207,7 @@ pub fn release_source(node: &Node, folders: &Folders) -> Result<Option<String>, 
     path.map(Some).map_err(|_| Refusal::new(node.span.clone(), "the path is not UTF-8".to_string()))
 }
 
+/// What an image may be built on.
 pub fn image_base(node: &Node, _: &Folders) -> Result<ImageBase, Refusal> {
     let text = node.scalar().ok_or_else(|| expected(node, "an image"))?;
     text.trim().parse().map_err(|reason: String| {

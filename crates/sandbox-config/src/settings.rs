@@ -31,6 +31,7 @@ pub struct Key {
     pub about: &'static str,
     /// `AGENTS_SANDBOX_…` is read for it.
     pub env: bool,
+    /// The flag that sets it, with its dashes; `None` where only files and variables do.
     pub flag: Option<&'static str>,
 }
 

@@ -18,6 +18,7 @@ impl Tokens {
     }
 }
 
+/// Never fails; [`Tokens`] says what it is worth where the text does not parse.
 pub fn scan(text: &str) -> Tokens {
     let bytes = text.as_bytes();
     let mut tokens = Tokens::default();

@@ -11,6 +11,7 @@ pub struct Node {
     pub span: Range<usize>,
 }
 
+/// A value as JSON5 and YAML have it, before it is known which setting it is of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tree {
     Null,
@@ -69,7 +70,9 @@ impl<K, N> Default for TreeVisitor<K, N> {
 
 /// A key as a format reads it.
 pub struct Key {
+    /// The key, unquoted.
     pub text: String,
+    /// Where it stands in the text, in bytes.
     pub span: Range<usize>,
 }
 

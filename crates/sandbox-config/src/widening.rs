@@ -12,6 +12,7 @@ use crate::words::UpgradeMode;
 /// What the project's own file sets.
 #[derive(Debug, Clone)]
 pub struct ProjectLayer {
+    /// The settings file in the project's `.agents-sandbox`.
     pub file: PathBuf,
     /// The built-in settings with this file alone on top.
     pub settings: Settings,

@@ -2,8 +2,10 @@
 
 /// One of a fixed set of words.
 pub trait Word: Sized + Copy + PartialEq + 'static {
+    /// Each with its value, in the order in which messages list them.
     const WORDS: &'static [(&'static str, Self)];
 
+    /// As it is written in files, and shown.
     fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }

@@ -44,12 +44,15 @@ impl fmt::Display for SecretSource {
 /// One secret, before its value is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretDefinition {
+    /// Where the value is; nothing here looks it up.
     pub source: SecretSource,
     /// Empty is every host, which only `allow-any-host-dangerous` makes it.
     pub hosts: Vec<SecretHost>,
     /// In lower case; `*` is every one.
     pub headers: Vec<String>,
+    /// The stand-in is replaced in the query of an address as well.
     pub query: bool,
+    /// And in bodies.
     pub body: bool,
 }
 

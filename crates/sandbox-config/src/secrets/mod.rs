@@ -27,6 +27,7 @@ pub(crate) const FORMS: &str = "write NAME: {from-env: VARIABLE, host: api.examp
 /// The secrets of both folders, by name, and what the user should be told about them.
 #[derive(Debug, Clone, Default)]
 pub struct SecretFiles {
+    /// Each with the file and the line that define it.
     pub secrets: BTreeMap<String, Value<SecretDefinition>>,
     /// The names of those that the project's files define.
     pub projects: Vec<String>,
