@@ -9,17 +9,23 @@ use crate::{
     RenderInput, Result, render,
 };
 
+/// What [`ensure`] needs to know: where to work, for whom, and from what.
 #[derive(Debug, Clone)]
 pub struct EnsureInput<'a> {
+    /// Where its locks are, and the bases that are made here.
     pub layout: &'a Layout,
+    /// Whose image it is: the reference has this in it.
     pub checkout: &'a CheckoutSlug,
+    /// What decides the image's content.
     pub render: RenderInput<'a>,
     /// The user asked for a rebuild: every layer anew, on a newer base where there is one.
     pub force: bool,
 }
 
+/// The image of one checkout and agent, which is up to date now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltImage {
+    /// The tag that it has in the engine.
     pub reference: ImageRef,
     /// The engine's id of the image.
     pub digest: Digest,

@@ -7,10 +7,15 @@ use sandbox_model::{Proxies, ProxyUrl, SecretValue};
 /// never the image's environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientSettings {
+    /// `http_proxy`: the proxy for plain HTTP, as an address that may hold a password.
     pub http_proxy: Option<String>,
+    /// `https_proxy`: the proxy for everything else.
     pub https_proxy: Option<String>,
+    /// `no_proxy`: what is reached directly.
     pub no_proxy: Option<String>,
+    /// `npm_config_registry`: the address of npm's packages.
     pub npm_registry: Option<String>,
+    /// `PIP_INDEX_URL`: the address of pip's packages.
     pub pip_index_url: Option<String>,
     /// Seconds, as pip takes them.
     pub pip_timeout: Option<String>,

@@ -6,6 +6,7 @@ use sandbox_state::StateError;
 
 use crate::{ComposeError, ContextError, NoEngine};
 
+/// What nearly everything here comes to.
 pub type Result<T, E = ImageError> = std::result::Result<T, E>;
 
 /// How a tool failed: what it was doing, and the end of what it said.
@@ -31,6 +32,7 @@ impl fmt::Display for BuildFailure {
     }
 }
 
+/// Why there is no image. Its text is for people; what a tool said last is in [`ImageError::last_lines`].
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     #[error(transparent)]

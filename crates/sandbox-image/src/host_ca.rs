@@ -15,9 +15,11 @@ pub enum HostCaSetting {
     Auto,
     /// As `Auto`, but a host that has none is an error.
     On,
+    /// Images trust what their distribution ships, and nothing more.
     Off,
 }
 
+/// A text that is no value of `image.host-ca`; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a value for the host's certificates; write auto, on or off")]
 pub struct UnknownHostCa(pub String);
@@ -85,10 +87,12 @@ impl HostCa {
         Ok(Self { certificates: certificates.into_iter().collect() })
     }
 
+    /// Whether the host trusts nothing beyond its distribution's own.
     pub fn is_empty(&self) -> bool {
         self.certificates.is_empty()
     }
 
+    /// How many certificates there are, each counted once.
     pub fn len(&self) -> usize {
         self.certificates.len()
     }

@@ -8,15 +8,21 @@ use crate::{
 /// What an image is made from.
 #[derive(Debug, Clone)]
 pub struct RenderInput<'a> {
+    /// The project's Dockerfile and files, as they were when they were read.
     pub source: &'a ProjectSource,
+    /// What our stages build on where the project has no base of its own.
     pub base: &'a BaseSetting,
+    /// The agent, and its version.
     pub recipe: &'a AgentRecipe,
+    /// Whether to look for the host's own certificates.
     pub host_ca: HostCaSetting,
     /// A Docker engine joins the image, also where the project does not ask for it.
     pub docker: bool,
+    /// Proxies and package sources, for the build alone.
     pub client: &'a ClientSettings,
     /// The caller's own ids; `dev` gets them as [`guest_user`] says.
     pub uid: u32,
+    /// Of the caller, likewise.
     pub gid: u32,
 }
 

@@ -16,15 +16,19 @@ pub enum BaseSetting {
     /// [`DEFAULT_BASE`] where it is at hand or can be fetched, else a bootstrapped base.
     #[default]
     Auto,
+    /// An image that the engine has or fetches, by its name.
     Reference(ImageRef),
     /// A release of Debian or Ubuntu, by its code name.
     Bootstrap(String),
 }
 
+/// A text that is no value of `image.base`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a base image: {rule}")]
 pub struct InvalidBase {
+    /// The refused text, as it was.
     pub text: String,
+    /// What it has to be: the end of a sentence.
     pub rule: String,
 }
 

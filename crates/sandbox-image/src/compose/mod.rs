@@ -19,11 +19,15 @@ pub(crate) const CONTEXT_DIR: &str = ".agents-sandbox-build";
 /// Everything that decides what an image contains.
 #[derive(Debug, Clone)]
 pub struct ComposeInput<'a> {
+    /// The project's own stages, parsed; none where it has no Dockerfile.
     pub project: &'a ProjectDockerfile,
     /// The project's files that a `COPY` may reach; empty when the Dockerfile copies none.
     pub context: &'a ProjectContext,
+    /// What the first of our stages builds on where the project says nothing of its own.
     pub base: &'a BaseSetting,
+    /// How the agent gets in.
     pub recipe: &'a AgentRecipe,
+    /// Certificates that the build and the guest trust beside the distribution's.
     pub host_ca: &'a HostCa,
     /// A Docker engine joins the image, also where the project does not ask for it.
     pub docker: bool,
@@ -31,6 +35,7 @@ pub struct ComposeInput<'a> {
     pub client: &'a ClientSettings,
     /// Who `dev` is; see [`guest_user`]. Not part of the content id.
     pub uid: u32,
+    /// The group of `dev`, likewise.
     pub gid: u32,
 }
 
@@ -39,21 +44,26 @@ pub struct ComposeInput<'a> {
 pub struct ContextFile {
     /// Relative to the context's root.
     pub path: String,
+    /// Bytes as they are: a script or a certificate.
     pub content: Vec<u8>,
 }
 
+/// One Dockerfile, and what an engine has to be given with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composed {
+    /// The whole text, with the argument for [`Composed::dockerfile_id`] still open.
     pub dockerfile: String,
     /// 64 hex digits over everything that decides the content: Dockerfile, files, agent version.
     pub dockerfile_id: String,
     /// `NAME`, value; without the base image, which only an engine can settle.
     pub build_args: Vec<(String, String)>,
+    /// What its `COPY` instructions name beside the project's files.
     pub files: Vec<ContextFile>,
     /// `Managed` needs a base image from us, named by the argument `AGENTS_SANDBOX_BASE_IMAGE`.
     pub base: BaseKind,
 }
 
+/// Why a Dockerfile cannot be composed: the project's, or the settings, have to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
     #[error("the project's Dockerfile, line {line}, column {column}: {problem}")]

@@ -24,22 +24,30 @@ const OURS: [&str; 8] = [
 ];
 const SECRETS: &str = "env.secret";
 
+/// One thing in the context, looked at once and checked again while it is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextEntry {
     /// Relative to the context's root.
     pub path: PathBuf,
+    /// What it is, and what of that counts for the content id.
     pub kind: EntryKind,
 }
 
+/// What kinds of things a context holds; any other is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
+    /// A folder; its permissions do not count.
     Dir,
     /// Permission bits and the SHA-256 of the content.
     File {
+        /// The lowest nine bits.
         mode: u32,
+        /// As raw bytes.
         hash: [u8; 32],
     },
+    /// A link that stays inside of the context.
     Link {
+        /// Its own text, not resolved.
         target: PathBuf,
     },
 }
@@ -49,11 +57,13 @@ pub enum EntryKind {
 pub struct ProjectContext {
     /// Resolved folder that the paths are relative to; unset when there are no files.
     pub(crate) root: Option<PathBuf>,
+    /// Files, folders and links; a folder before what is in it.
     pub entries: Vec<ContextEntry>,
     /// Text of the project's `.dockerignore`.
     pub(crate) ignore: Option<String>,
 }
 
+/// Why a project's files cannot be a build context.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
     #[error("{path} is a link that leads out of the build context (to {target})")]

@@ -9,13 +9,16 @@ use crate::Result;
 /// Why one engine cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
+    /// The one that was tried.
     pub engine: EngineName,
+    /// What it lacks, for people.
     pub problem: String,
 }
 
 /// No engine can be used: what each lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NoEngine {
+    /// One for each that was tried, in that order.
     pub attempts: Vec<Attempt>,
 }
 

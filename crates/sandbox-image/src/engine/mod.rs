@@ -28,10 +28,14 @@ pub use archive::Archive;
 pub use find::{Attempt, NoEngine, find};
 pub(crate) use process::{capture, run};
 
+/// The programs that can build an image here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineName {
+    /// Its daemon builds, and keeps images where it always does.
     Docker,
+    /// Without a daemon, in a storage of ours.
     Podman,
+    /// Without a daemon, in the same storage.
     Buildah,
 }
 
@@ -39,6 +43,7 @@ impl EngineName {
     /// In the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::Docker, Self::Podman, Self::Buildah];
 
+    /// The program's name, and the word in settings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -60,9 +65,11 @@ pub enum EngineSetting {
     /// The first of [`EngineName::ALL`] that works.
     #[default]
     Auto,
+    /// This one or none.
     Only(EngineName),
 }
 
+/// A text that names no engine; it holds the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown image engine `{0}`; write auto, docker, podman or buildah")]
 pub struct UnknownEngine(pub String);
@@ -92,21 +99,27 @@ pub struct EngineSettings {
     pub environment: Vec<(&'static str, Option<SecretValue>)>,
 }
 
+/// An image as an engine describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineImage {
+    /// The digest of its configuration, which the engines call its id.
     pub id: Digest,
     /// References without the `localhost/` that engines put in front.
     pub names: Vec<String>,
+    /// What the engine says that it takes; buildah says it rounded.
     pub size: ByteSize,
     /// Seconds since 1970.
     pub created: i64,
+    /// Those of this program among them.
     pub labels: BTreeMap<String, String>,
 }
 
+/// One build, as every engine is asked for it.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildRequest<'a> {
     /// A folder with the files that may be copied.
     pub context: &'a Path,
+    /// The composed file; it need not be in `context`.
     pub dockerfile: &'a Path,
     /// `NAME`, value.
     pub args: &'a [(String, String)],
@@ -118,6 +131,7 @@ pub struct BuildRequest<'a> {
 
 /// A program that builds and keeps images.
 pub trait Engine: Send + Sync + fmt::Debug {
+    /// Which of them it is, for messages and for what only one of them needs.
     fn name(&self) -> EngineName;
 
     /// Looks only at what the engine has; `None` when it does not have the reference (or id).
