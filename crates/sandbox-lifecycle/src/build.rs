@@ -8,7 +8,9 @@ use crate::{BuildRequest, Context, Result, versions};
 /// A runner image that is ready in the engine and in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
+    /// Its name in the engine and in the runtime.
     pub reference: ImageRef,
+    /// What it holds: the same in both.
     pub digest: Digest,
     /// It was built just now; otherwise nothing had changed.
     pub built: bool,

@@ -9,7 +9,9 @@ use crate::{Decisions, Images, KeepAll};
 
 /// What every use case needs. Made once by the program.
 pub struct Context<'a> {
+    /// Where everything is on disk.
     pub layout: Layout,
+    /// What makes machines: one, or one that sends each name to the runtime that has it.
     pub runtime: Arc<dyn Runtime>,
     /// Where runner images come from: [`crate::EngineImages`], or what a test puts in its place.
     pub images: Arc<dyn Images>,
@@ -17,7 +19,9 @@ pub struct Context<'a> {
     pub program: PathBuf,
     /// This program's version, as clients and keepers tell it to each other.
     pub version: &'static str,
+    /// For whom files are made and images are built.
     pub identity: Identity,
+    /// Whom to tell, and whom to ask.
     pub reporter: &'a dyn Reporter,
 }
 
@@ -33,7 +37,9 @@ impl std::fmt::Debug for Context<'_> {
 /// Who called the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
+    /// The effective user: whose files are written, and whom the guest's `dev` stands for.
     pub uid: u32,
+    /// That user's effective group.
     pub gid: u32,
 }
 
@@ -48,6 +54,7 @@ pub trait Reporter: Send + Sync {
     /// Something the user should read, in every mode but quiet ones.
     fn info(&self, text: &str);
 
+    /// Something that may not be what the user expects; the use case goes on.
     fn warning(&self, text: &str);
 
     /// Changed settings wait until `sandbox` ends: `text` says which and why. Whoever knows of commands adds

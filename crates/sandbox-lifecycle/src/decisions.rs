@@ -46,8 +46,10 @@ impl Decisions for KeepAll {
     }
 }
 
+/// A sandbox that others use, and that would have to start again.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningQuestion<'a> {
+    /// The one in question.
     pub sandbox: &'a SandboxName,
     /// Those that need a start, and nothing else.
     pub changes: &'a [Change],
@@ -55,22 +57,29 @@ pub struct RunningQuestion<'a> {
     pub held: &'a str,
 }
 
+/// A sandbox that sleeps, and could not wake with these changes.
 #[derive(Debug, Clone, Copy)]
 pub struct SleepingQuestion<'a> {
+    /// The one in question.
     pub sandbox: &'a SandboxName,
+    /// Everything that differs.
     pub changes: &'a [Change],
     /// On disk.
     pub memory: ByteSize,
 }
 
+/// An agent's server that others use, and that has new configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerQuestion<'a> {
+    /// The sandbox that it runs in.
     pub sandbox: &'a SandboxName,
+    /// Whose server it is.
     pub agent: AgentName,
     /// Who or what uses it, as in [`RunningQuestion::held`].
     pub held: &'a str,
 }
 
+/// What to do with the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerChoice {
     /// It goes on, and reads its new configuration when it next starts.
@@ -81,6 +90,7 @@ pub enum ServerChoice {
     Quit,
 }
 
+/// What to do with a sandbox that has something to lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningChoice {
     /// Go on with the sandbox as it is; the changes wait.
@@ -91,16 +101,21 @@ pub enum RunningChoice {
     Quit,
 }
 
+/// A home that was made from another image than the one that the sandbox gets now.
 #[derive(Debug, Clone, Copy)]
 pub struct HomeQuestion<'a> {
+    /// The sandbox that is about to be made anew.
     pub sandbox: &'a SandboxName,
+    /// The home that it has.
     pub volume: &'a VolumeName,
     /// The image's, old and new.
     pub change: Option<&'a Change>,
 }
 
+/// What to do with the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeChoice {
+    /// Go on with it, as it is.
     Keep,
     /// A new home from the image. The old volume stays where it is.
     Reset,
@@ -110,13 +125,18 @@ pub enum HomeChoice {
     Quit,
 }
 
+/// A newer version of an agent, and the one that is there.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionQuestion<'a> {
+    /// Whose versions they are.
     pub agent: AgentName,
+    /// What the image holds, as npm names it.
     pub installed: &'a str,
+    /// What npm named last.
     pub newest: &'a str,
 }
 
+/// What to do about the newer version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionChoice {
     /// Build the image with it.
@@ -136,6 +156,7 @@ pub enum VersionChoice {
 pub struct Declined;
 
 impl Declined {
+    /// Whether this is what ended a use case: then there is nothing to report and nothing to mend.
     pub fn is(error: &crate::LifecycleError) -> bool {
         let crate::LifecycleError::Io(error) = error else { return false };
         error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)

@@ -22,10 +22,15 @@ pub enum Class {
 pub struct Change {
     /// As the configuration calls it.
     pub setting: &'static str,
+    /// What it takes until it counts.
     pub class: Class,
     /// What it was and will be, or what a list gains and loses, for people. Holds no value of a variable, for that may
     /// be a secret.
     pub difference: String,
+    /// As the sandbox has it, for people.
+    pub from: String,
+    /// As it is wanted, for people.
+    pub to: String,
     /// Only a sandbox made anew can have it: its root disk depends on it.
     pub fixed: bool,
 }
@@ -39,6 +44,7 @@ impl std::fmt::Display for Change {
 /// What is compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
+    /// What it is made with, or is to be made with.
     pub spec: &'a SandboxSpec,
     /// Fingerprint of the agent's merged configuration; `None` where there is nothing to compare.
     pub agent_config: Option<&'a str>,

@@ -10,6 +10,7 @@ use sandbox_state::StateError;
 use crate::up::port_holder::PortHolder;
 use crate::worktree::Held;
 
+/// What nearly every use case comes to.
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
 
 /// Facts about what went wrong. The program adds hints.

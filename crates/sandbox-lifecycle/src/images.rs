@@ -12,6 +12,7 @@ use crate::{BuildRequest, Context, Reporter, Result, Step};
 /// An image that an engine has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineImage {
+    /// The engine's id of it, under which the runtime keeps it as well.
     pub digest: Digest,
     /// It was built just now.
     pub built: bool,

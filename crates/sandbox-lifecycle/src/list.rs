@@ -30,14 +30,20 @@ impl ListFilter {
     }
 }
 
+/// One sandbox, as a table or a program reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
+    /// As the runtime has it: one of an earlier version has a longer one.
     pub name: String,
+    /// The reference that it was made from.
     pub image: String,
+    /// As it was when the runtime was asked.
     pub status: Status,
     /// Seconds since 1970.
     pub created: i64,
+    /// When it last changed, started or stopped, in seconds since 1970.
     pub updated: i64,
+    /// Ours and others', with their whole keys.
     pub labels: BTreeMap<String, String>,
     /// The checkout on the host.
     pub checkout: PathBuf,
@@ -51,6 +57,7 @@ pub struct Row {
     pub keeper: Option<KeeperStatus>,
 }
 
+/// What there is, and what cannot be said of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listing {
     /// Newest first.

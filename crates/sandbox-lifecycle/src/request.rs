@@ -17,7 +17,9 @@ use crate::Target;
 /// A checkout, as resolved from the folder where the command was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
+    /// What everything of this checkout is named by.
     pub checkout: CheckoutSlug,
+    /// Names the user's settings for every clone of its remote.
     pub repo: Option<RepoSlug>,
     /// The folder that becomes `/workspace`: absolute and resolved.
     pub root: PathBuf,
@@ -25,6 +27,8 @@ pub struct Project {
     pub subdir: PathBuf,
     /// The project's `.agents-sandbox` folder, whether or not it exists.
     pub config_dir: PathBuf,
+    /// Its git directory, where the sandbox sees it. `None` where git has nothing to do with the folder, or
+    /// where its repository stays outside.
     pub repository: Option<Repository>,
 }
 
@@ -44,11 +48,15 @@ pub struct SandboxSettings {
     pub resources: Resources,
     /// `None` is the built-in size.
     pub disk_size: Option<ByteSize>,
+    /// Of the tmpfs at `/tmp`.
     pub tmp_size: ByteSize,
+    /// How much the guest may add to the checkout.
     pub workspace_quota: ByteSize,
+    /// What the guest may reach.
     pub network: NetworkPolicy,
     /// Beside the checkout.
     pub mounts: Vec<ExtraMount>,
+    /// Ports of the host that lead into the guest.
     pub ports: Vec<PortForward>,
     /// By name.
     pub secrets: Vec<SecretSpec>,
@@ -58,8 +66,11 @@ pub struct SandboxSettings {
     pub env: BTreeMap<String, String>,
     /// A sandbox that nobody uses is put to sleep, where the runtime can.
     pub sleep: bool,
+    /// How long the sandbox stays up with nobody and nothing that holds it.
     pub auto_stop_timeout: Duration,
+    /// Stop even while sessions work.
     pub auto_stop_on_active_sessions: bool,
+    /// How often a session may have retried and still hold the sandbox.
     pub auto_stop_max_session_retries: u32,
 }
 
@@ -90,8 +101,11 @@ pub struct HomeMapping {
 /// How the runner image is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageSettings {
+    /// Which program builds.
     pub engine: EngineSetting,
+    /// What images are built on where the project has no base of its own.
     pub base: BaseSetting,
+    /// Whether images trust what the host trusts.
     pub host_ca: HostCaSetting,
     /// A Docker engine joins the image, and runs in the sandbox.
     pub docker: bool,
@@ -109,8 +123,11 @@ impl ImageSettings {
 /// One wish for a runner image.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
+    /// Whose image it is.
     pub project: Project,
+    /// What runs in it.
     pub agent: AgentName,
+    /// What else decides its content.
     pub image: ImageSettings,
     /// Build anew, without layer caches.
     pub rebuild: bool,
@@ -121,6 +138,7 @@ pub struct BuildRequest {
 }
 
 impl BuildRequest {
+    /// The sandbox that the image is for.
     pub fn target(&self) -> Target {
         Target { checkout: self.project.checkout.clone(), agent: self.agent }
     }
@@ -134,14 +152,19 @@ impl BuildRequest {
 /// One wish for a running sandbox.
 #[derive(Debug, Clone)]
 pub struct UpRequest {
+    /// Whose sandbox it is.
     pub project: Project,
+    /// What works in it; another agent has another sandbox.
     pub agent: AgentName,
+    /// What it is made with.
     pub settings: SandboxSettings,
     /// Of the settings' secrets; in no record.
     pub secret_values: SecretValues,
     /// Through which proxies this host reaches the world; in no record.
     pub proxies: Option<Proxies>,
+    /// What of the user's own goes into the home.
     pub provision: ProvisionSettings,
+    /// What its image is made from.
     pub image: ImageSettings,
     /// Build the image anew, without layer caches.
     pub rebuild: bool,
@@ -154,6 +177,7 @@ pub struct UpRequest {
 }
 
 impl UpRequest {
+    /// Which sandbox it is.
     pub fn target(&self) -> Target {
         Target { checkout: self.project.checkout.clone(), agent: self.agent }
     }

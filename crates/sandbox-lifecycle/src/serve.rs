@@ -14,6 +14,7 @@ use crate::{Daemon, Result, Up};
 /// process lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
+    /// On the loopback, with the port that the system chose.
     pub address: SocketAddrV4,
 }
 

@@ -10,19 +10,30 @@ use crate::Reporter;
 /// One of the ten steps that every run takes, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// What nobody has used for long goes.
     AutoPrune,
+    /// Whether this computer has what the runtime needs, before a sandbox is made.
     PreFlight,
+    /// The runner image is built where something changed, and is in the runtime.
     Image,
+    /// There is a home to mount.
     HomeVolume,
+    /// The sandbox is made to fit, and runs.
     Sandbox,
+    /// The agent's configuration is in the home, and the hooks of this boot have run.
     Provisioning,
+    /// The agent's server answers.
     Daemon,
+    /// The agent has its worktree, where one was asked for.
     Branch,
+    /// The agent is on the terminal, until it ends or the terminal leaves it.
     Agent,
+    /// The lease goes back: from now on the keeper decides.
     Cleanup,
 }
 
 impl Stage {
+    /// In their order: a step is told as its number and how many there are.
     pub const ALL: [Self; 10] = [
         Self::AutoPrune,
         Self::PreFlight,
@@ -36,6 +47,7 @@ impl Stage {
         Self::Cleanup,
     ];
 
+    /// The word for it in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AutoPrune => "auto-prune",

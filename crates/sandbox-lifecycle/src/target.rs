@@ -6,11 +6,15 @@ use crate::legacy::without_prefix;
 /// Which sandbox: one checkout and one agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
+    /// Whose folder is at `/workspace`.
     pub checkout: CheckoutSlug,
+    /// What works in it.
     pub agent: AgentName,
 }
 
 impl Target {
+    /// What a new one is called. One that an earlier version made may have a longer name:
+    /// [`crate::sandbox_name`] says which there is.
     pub fn name(&self) -> SandboxName {
         SandboxName::new(&self.checkout, self.agent)
     }

@@ -30,6 +30,7 @@ const LOOK: Duration = Duration::from_secs(3);
 pub struct Daemon {
     /// On the guest's loopback.
     pub port: u16,
+    /// For the user name that its profile says.
     pub password: String,
 }
 

@@ -32,6 +32,7 @@ kill -KILL "$pid" 2>/dev/null; rm -f "$1.pid""#;
 /// Lines of the log that an error carries.
 const LOG_LINES: &str = "40";
 
+/// The server of one agent in one sandbox, whether it lives or not.
 pub struct Process<'a> {
     context: &'a Context<'a>,
     up: &'a Up,
@@ -39,6 +40,7 @@ pub struct Process<'a> {
 }
 
 impl<'a> Process<'a> {
+    /// Does nothing yet.
     pub const fn new(context: &'a Context<'a>, up: &'a Up, daemon: &'static DaemonProfile) -> Self {
         Self { context, up, daemon }
     }
@@ -56,6 +58,7 @@ impl<'a> Process<'a> {
         Ok(())
     }
 
+    /// Whether the process that was started last is there; it need not answer.
     pub fn lives(&self) -> Result<bool> {
         Ok(self.run(LIVES)?.status.success())
     }

@@ -31,6 +31,7 @@ pub enum Layer {
 }
 
 impl Layer {
+    /// The word for it in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Habits => "habits",
@@ -48,9 +49,11 @@ impl Layer {
 pub enum Fate {
     /// Part of the merged document.
     Merged,
+    /// As it is, under the name of its target.
     Copied,
     /// This file goes to the same place, and wins.
     Replaced {
+        /// The file of the host that goes there.
         by: PathBuf,
     },
     /// Not copied, and why.
@@ -60,10 +63,13 @@ pub enum Fate {
 /// One file of the host and where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
+    /// The one that it is from.
     pub layer: Layer,
+    /// On the host: absolute.
     pub source: PathBuf,
     /// In the guest's home.
     pub target: String,
+    /// What becomes of it.
     pub fate: Fate,
 }
 
@@ -72,6 +78,7 @@ pub struct Item {
 pub struct Hook {
     /// In the guest's home.
     pub target: String,
+    /// As root, not as `dev`.
     pub root: bool,
 }
 
@@ -84,6 +91,7 @@ pub(super) struct Entry {
 /// Everything that goes into the home of one agent's sandbox.
 #[derive(Debug, Default)]
 pub struct Assembly {
+    /// Every file that was looked at, those that are not copied too.
     pub items: Vec<Item>,
     /// What the snippets make together; `None` without snippets.
     pub document: Option<Value>,

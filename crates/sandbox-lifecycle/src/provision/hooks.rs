@@ -22,6 +22,7 @@ exec /bin/sh "$file""#;
 pub struct StartupHook {
     /// In the guest's home.
     pub target: String,
+    /// What runs it, with its user, folder and terminal.
     pub command: ExecSpec,
 }
 

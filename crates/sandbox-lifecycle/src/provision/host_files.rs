@@ -18,6 +18,7 @@ const MAX_BYTES: u64 = 16 << 20;
 const MAX_FILES: usize = 4000;
 const MAX_DEPTH: usize = 16;
 
+/// One file of the host, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFile {
     /// Relative to what was read; empty where that is a file itself.
@@ -29,6 +30,7 @@ pub struct HostFile {
     pub source: PathBuf,
 }
 
+/// What was read below one path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// By path.

@@ -9,6 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use sandbox_files::Walk;
 
+/// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Outside the walls: an absolute path without links.

@@ -22,6 +22,7 @@ pub struct AutoPrune {
     pub older_than: Duration,
     /// `memory-keep`.
     pub memory_keep: Duration,
+    /// The one to ask for images that no name leads to.
     pub engine: EngineSetting,
     /// Only find out, remove nothing.
     pub dry_run: bool,

@@ -14,20 +14,29 @@ const UNNAMED_AGE: i64 = 24 * 60 * 60;
 /// Which kinds of things may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kinds {
+    /// Stale ones, those left over from tasks, and memory that was saved long ago.
     pub sandboxes: bool,
+    /// Home volumes of stale sandboxes that nothing else uses, and half-made ones.
     pub volumes: bool,
+    /// References that no sandbox needs, and the engine's images without a name.
     pub images: bool,
 }
 
 impl Kinds {
+    /// As a run prunes; the state of a sandbox that is gone goes with its last volume.
     pub const ALL: Self = Self { sandboxes: true, volumes: true, images: true };
+    /// Sandboxes alone; their homes stay.
     pub const SANDBOXES: Self = Self { sandboxes: true, volumes: false, images: false };
+    /// Home volumes alone.
     pub const VOLUMES: Self = Self { sandboxes: false, volumes: true, images: false };
+    /// Images alone.
     pub const IMAGES: Self = Self { sandboxes: false, volumes: false, images: true };
 }
 
+/// What decides, beside what there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
+    /// What is looked at; everything else stays.
     pub kinds: Kinds,
     /// A sandbox at rest that was not used for this long is stale.
     pub older_than: Duration,
@@ -44,6 +53,7 @@ pub struct Plan {
     pub sandboxes: Vec<SeenSandbox>,
     /// Those that stay, without the memory they sleep with.
     pub memories: Vec<SeenSandbox>,
+    /// Those of stale sandboxes, of which no sandbox that stays mounts one.
     pub volumes: Vec<SeenVolume>,
     /// Half-made volumes of commands that were killed.
     pub leftovers: Vec<SeenLeftover>,
@@ -56,6 +66,7 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether nothing is to go.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

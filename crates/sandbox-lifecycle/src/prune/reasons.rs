@@ -11,6 +11,7 @@ use crate::owner;
 /// What goes under some rules, and why the rest stays.
 #[derive(Debug)]
 pub struct Reasons<'a> {
+    /// The same that pruning by these rules would carry out.
     pub plan: Plan,
     sides: Sides<'a>,
     older_than: Duration,
@@ -18,6 +19,7 @@ pub struct Reasons<'a> {
 }
 
 impl<'a> Reasons<'a> {
+    /// Takes what [`plan()`] takes.
     pub fn new(snapshot: &'a Snapshot, rules: &Rules) -> Self {
         let sides = Sides::of(snapshot, rules);
         let (older_than, memory_keep) = (rules.older_than, rules.memory_keep);

@@ -7,9 +7,11 @@ pub struct Report {
     pub sandboxes: Vec<String>,
     /// Names of sandboxes whose saved memory was dropped.
     pub memories: Vec<String>,
+    /// Names of removed home volumes.
     pub volumes: Vec<String>,
     /// Folders of half-made volumes.
     pub leftovers: Vec<String>,
+    /// References that were removed from the runtime.
     pub images: Vec<String>,
     /// Ids of images in the engine.
     pub unnamed: Vec<String>,
@@ -17,13 +19,16 @@ pub struct Report {
     pub freed: ByteSize,
     /// What was in the plan, and was used before its turn came.
     pub spared: Vec<Spared>,
+    /// What could not be removed; everything else went on.
     pub failures: Vec<Failure>,
 }
 
+/// One thing that stays although it was in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spared {
     /// `sandbox NAME`, `saved memory of NAME`, `home volume NAME`, `image REFERENCE`.
     pub what: String,
+    /// What has happened to it since, for people.
     pub why: String,
 }
 
@@ -31,7 +36,9 @@ pub struct Spared {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} could not be removed: {problem}")]
 pub struct Failure {
+    /// The thing, in the words of [`Spared::what`].
     pub what: String,
+    /// The error and what caused it, in one line.
     pub problem: String,
 }
 

@@ -14,12 +14,15 @@ use crate::{Context, Result, Target, owner, volumes};
 pub struct Snapshot {
     /// Seconds since 1970.
     pub taken: i64,
+    /// Those whose record can be read, whoever made them.
     pub sandboxes: Vec<SeenSandbox>,
     /// Names of sandboxes whose record cannot be read: they may use anything of theirs.
     pub broken: Vec<String>,
+    /// Every home volume with a name of ours.
     pub volumes: Vec<SeenVolume>,
     /// What killed commands left of volumes they were making.
     pub leftovers: Vec<SeenLeftover>,
+    /// Every reference that the runtime has.
     pub images: Vec<SeenImage>,
     /// By target; one without a state file is not in it.
     pub states: BTreeMap<Target, StateRecord>,
@@ -29,8 +32,10 @@ pub struct Snapshot {
     pub engine_problem: Option<String>,
 }
 
+/// What of a sandbox bears on what may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenSandbox {
+    /// As the runtime has it.
     pub name: SandboxName,
     /// It carries a label of ours.
     pub ours: bool,
@@ -38,10 +43,13 @@ pub struct SeenSandbox {
     pub task: bool,
     /// From its labels. A sandbox of an earlier version has none.
     pub owner: Option<Target>,
+    /// As it was then; one that nobody knows protects what it may use.
     pub status: Status,
     /// Seconds since 1970.
     pub updated: i64,
+    /// The reference that it was made from: no sandbox loses the name of its image.
     pub image: ImageRef,
+    /// The content that it was made from, whatever the name means now.
     pub digest: Digest,
     /// The files it mounts as disks.
     pub disks: Vec<PathBuf>,
@@ -51,10 +59,14 @@ pub struct SeenSandbox {
     pub memory: Option<ByteSize>,
 }
 
+/// What of a home volume bears on whether it may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenVolume {
+    /// From which its owner is told, as it has no record of its own.
     pub name: VolumeName,
+    /// The ext4 file, as sandboxes mount it.
     pub path: PathBuf,
+    /// As the name tells it. Where it does not, the sandbox that mounts it says whose it is.
     pub owner: Option<Target>,
     /// Bytes on disk.
     pub size: ByteSize,
@@ -63,31 +75,40 @@ pub struct SeenVolume {
 /// A folder beside the volumes with a half-made one, whose maker is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenLeftover {
+    /// Absolute, on the host.
     pub path: PathBuf,
+    /// Whose home it was to be.
     pub owner: Target,
     /// Bytes on disk.
     pub size: ByteSize,
 }
 
+/// One reference of the runtime. Several may mean the same content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenImage {
+    /// What pruning removes: the content goes with the last name and sandbox that use it.
     pub reference: ImageRef,
+    /// What the name means.
     pub digest: Digest,
+    /// What the content takes in the runtime.
     pub size: ByteSize,
 }
 
 /// An image of the engine that has lost its name, as a rebuild leaves the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenUnnamed {
+    /// By which the engine removes it.
     pub id: Digest,
     /// Seconds since 1970.
     pub created: i64,
+    /// As the engine says it: layers that images share are in each of them.
     pub size: ByteSize,
 }
 
 /// What a state file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateRecord {
+    /// Which volume is the current one; none yet where it is `None`.
     Current(Option<VolumeName>),
     /// It cannot be read: anything of its target may be the current one.
     Unreadable,

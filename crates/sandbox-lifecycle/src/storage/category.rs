@@ -7,20 +7,28 @@ use sandbox_state::Layout;
 /// What storage is used for, in the order in which it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
+    /// What root disks are made over, shared by every sandbox of an image.
     BaseImages,
+    /// What one sandbox alone has, its root disk above all.
     PrivateDisks,
     /// What sleeping sandboxes go on with.
     SavedMemory,
+    /// The users' data.
     HomeVolumes,
+    /// Guest kernels and initrds, by content.
     Kernels,
+    /// The private microsandbox, without its images and sandboxes.
     Runtime,
+    /// What buildah and podman keep for us, and bases made here.
     EngineImages,
+    /// Of sandboxes, and of their keepers.
     Logs,
     /// State files, locks, and everything without a place of its own.
     Records,
 }
 
 impl Category {
+    /// In the order in which they are shown.
     pub const ALL: [Self; 9] = [
         Self::BaseImages,
         Self::PrivateDisks,
@@ -33,6 +41,7 @@ impl Category {
         Self::Records,
     ];
 
+    /// The word for it in tables and in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BaseImages => "base images",

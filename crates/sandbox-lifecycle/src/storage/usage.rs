@@ -11,7 +11,9 @@ use crate::prune::{Reasons, Rules, Snapshot};
 /// One thing that takes space: a sandbox's disk, a volume, an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
+    /// What it is for.
     pub category: Category,
+    /// A sandbox, a volume, a digest, or the folder of ours that it is in.
     pub name: String,
     /// Bytes on disk.
     pub size: ByteSize,
@@ -21,10 +23,14 @@ pub struct Item {
     pub kept: Option<String>,
 }
 
+/// All items of one category, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CategoryUsage {
+    /// Which one.
     pub category: Category,
+    /// How many items there are in it, not how many files.
     pub count: usize,
+    /// Bytes on disk.
     pub size: ByteSize,
     /// What pruning would free.
     pub reclaimable: ByteSize,
@@ -51,10 +57,12 @@ impl Usage {
         all.collect()
     }
 
+    /// Bytes on disk of everything.
     pub fn total(&self) -> ByteSize {
         ByteSize::from_bytes(self.items.iter().map(|item| item.size.bytes()).sum())
     }
 
+    /// Bytes on disk of what pruning would take.
     pub fn reclaimable(&self) -> ByteSize {
         let goes = self.items.iter().filter(|item| item.reclaimable);
         ByteSize::from_bytes(goes.map(|item| item.size.bytes()).sum())

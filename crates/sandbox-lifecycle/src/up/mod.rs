@@ -39,9 +39,11 @@ const STOP_DEADLINE: Duration = Duration::from_mins(2);
 /// A running sandbox that stays up for as long as this value lives.
 #[derive(Debug)]
 pub struct Up {
+    /// As the runtime has it.
     pub name: SandboxName,
     /// What is known of its agent.
     pub profile: &'static Profile,
+    /// Holds it: the keeper counts this client until the lease is dropped.
     pub lease: Lease,
     /// Another word for every start.
     pub boot_id: String,

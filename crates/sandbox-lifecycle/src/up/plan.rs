@@ -11,6 +11,7 @@ const MEANT: [&str; 2] = ["home volume", "workspace"];
 /// What the sandbox that exists needs before it is the one that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
+    /// There is none: make it, then start it.
     Create,
     /// Remove the one at rest, then create: what changed is fixed when a sandbox is made.
     Recreate,
@@ -20,17 +21,22 @@ pub enum Plan {
     StopAndUpdate,
     /// Change the record of the one at rest, then start it.
     Update,
+    /// Start the one at rest: nothing differs.
     Start,
     /// Start the one at rest as it was, because its memory is saved and ends with a change. The named
     /// settings differ; `kept` where one of them was meant to count from now on.
     Wake {
+        /// As the configuration calls them.
         pending: Vec<&'static str>,
+        /// One of them was meant to count from now on.
         kept: bool,
     },
     /// It runs. The named settings differ and apply when it next starts; where `kept`, a start was due for
     /// them, and what uses it is not cut off.
     Use {
+        /// As the configuration calls them.
         pending: Vec<&'static str>,
+        /// A start was due for them.
         kept: bool,
     },
     /// It is being stopped: look again when that is over.

@@ -8,6 +8,7 @@ use crate::{Change, Class, UpRequest};
 
 /// Kind of the fingerprint.
 const PROXY: &str = "proxy";
+/// As the configuration calls it.
 pub const SETTING: &str = "network.proxy";
 
 /// As it is shown: without passwords.

@@ -15,6 +15,8 @@ const ROOT_DISK: ByteSize = ByteSize::gib(4);
 /// The keeper stops an idle sandbox. Should there be no keeper, the runtime does it this much later.
 const NET_BELOW_THE_KEEPER: Duration = Duration::from_mins(5);
 
+/// `digest` is the content of the request's image, `home` the volume's file. Fails on an agent that this
+/// program does not know.
 pub fn spec(
     request: &UpRequest,
     digest: Digest,

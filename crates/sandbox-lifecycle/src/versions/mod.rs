@@ -28,6 +28,7 @@ pub(crate) use image::record_image;
 /// What is known of one agent's versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentVersions {
+    /// What was wanted, what the image holds, and what the user was told.
     pub state: AgentState,
     /// The newest that npm named when it was last asked.
     pub newest: Option<String>,

@@ -5,6 +5,7 @@ use sandbox_state::AgentState;
 
 use super::AgentVersions;
 
+/// A newer version, and what there is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Offer<'a> {
     pub installed: &'a str,

@@ -11,7 +11,9 @@ use crate::{Context, Result, owner};
 /// One home volume, as a table shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
+    /// As its file is called, without `.ext4`.
     pub name: VolumeName,
+    /// Absolute, on the host.
     pub path: PathBuf,
     /// `disk`: there is no other kind yet.
     pub kind: &'static str,

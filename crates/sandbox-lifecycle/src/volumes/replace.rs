@@ -36,11 +36,13 @@ pub struct Replacement {
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
+    /// The one before, whether it is still there or not.
     pub old: VolumeName,
     /// The current one from now on; a sandbox that runs mounts it when it next starts.
     pub new: VolumeName,
     /// The sandbox runs, on the old one.
     pub running: bool,
+    /// It was to go, and is gone.
     pub removed_old: bool,
     /// Why the old one is still there although it should go.
     pub old_kept: Option<String>,

@@ -41,6 +41,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// Whether the worktree can go without a loss.
     pub const fn is_nothing(&self) -> bool {
         self.changes == 0 && self.commits == 0
     }

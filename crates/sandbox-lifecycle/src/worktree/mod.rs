@@ -41,7 +41,9 @@ git -C "$1" status --short --branch | head -n 5 >&2; exit 1"#;
 /// Where the agent is to work: a worktree that was there, or was made for this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
+    /// As the agent's server tells it.
     pub worktree: Worktree,
+    /// It was made just now; otherwise it was there, and is as it was.
     pub created: bool,
 }
 
