@@ -71,6 +71,7 @@ impl RuntimeError {
         matches!(self, Self::BadRecord { .. } | Self::NewerRecord { .. } | Self::Unsafe { .. })
     }
 
+    /// Something without a variant of its own and without a cause; `context` is for people.
     pub fn other(context: impl Into<String>) -> Self {
         Self::Other { context: context.into(), source: None }
     }

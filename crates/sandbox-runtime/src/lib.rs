@@ -23,6 +23,7 @@ use sandbox_model::{
 pub use error::RuntimeError;
 pub use session::{Collected, Connection, ExecEvent, ExecInput, ExecOutput, ExecSession, gather};
 
+/// What nearly every call of a runtime comes to.
 pub type Result<T, E = RuntimeError> = std::result::Result<T, E>;
 
 /// What a driver can do, as data: callers ask for the power, never for the driver's name.
@@ -60,11 +61,14 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 pub struct BrokenImage {
     /// The record that is damaged; the name is in it. A build of that name, or its removal, mends it.
     pub reference_file: PathBuf,
+    /// Why it cannot be read, for people.
     pub problem: String,
 }
 
+/// What a runtime knows of an image that it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageInfo {
+    /// The name that this is about; the same content may have others.
     pub reference: ImageRef,
     /// The engine's image id, as given to [`Runtime::load_image`].
     pub digest: Digest,
@@ -78,12 +82,16 @@ pub struct ImageInfo {
     pub labels: std::collections::BTreeMap<String, String>,
 }
 
+/// A sandbox as it is at the moment of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxInfo {
+    /// What it was made with, or last changed to.
     pub spec: SandboxSpec,
+    /// Computed now.
     pub status: Status,
     /// Seconds since 1970: made, and last started, stopped or changed.
     pub created: i64,
+    /// Likewise; before any start or change it is `created`.
     pub updated: i64,
     /// Why it is `crashed`, where that is known.
     pub problem: Option<String>,
@@ -96,20 +104,27 @@ pub struct SandboxInfo {
 /// A record that could not be read: one broken row, never a failed list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenRecord {
+    /// The sandbox's, as its file or folder is called.
     pub name: String,
+    /// Its folder or record, for whoever looks into it.
     pub path: PathBuf,
+    /// Why it cannot be read, for people.
     pub problem: String,
 }
 
+/// What [`Runtime::list`] finds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxList {
+    /// Those whose record can be read, at rest or not.
     pub sandboxes: Vec<SandboxInfo>,
+    /// The others.
     pub broken: Vec<BrokenRecord>,
 }
 
 /// How a graceful stop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopOutcome {
+    /// The guest ended by itself, with everything on the disks.
     Graceful,
     /// The guest did not end within the grace and was powered off.
     Forced,
@@ -122,6 +137,7 @@ pub enum StopOutcome {
 /// How a stop ended that was to save the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slept {
+    /// How it ended; [`StopOutcome::Asleep`] where the memory is saved.
     pub outcome: StopOutcome,
     /// Why the memory is not saved, where this very sandbox or its host is the reason.
     pub why_not: Option<String>,
@@ -136,7 +152,9 @@ impl From<StopOutcome> for Slept {
 /// A log of one sandbox, by a name for people: `console`, `machine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
+    /// As users ask for it.
     pub name: &'static str,
+    /// Where it is written; there need be no file yet.
     pub path: PathBuf,
 }
 
@@ -160,6 +178,8 @@ pub trait Runtime: Send + Sync {
         Ok(self.name())
     }
 
+    /// What the driver can do on this host. Where several are behind one: what each of them can, for a new
+    /// sandbox may be any one's.
     fn capabilities(&self) -> Capabilities;
 
     /// What the driver that has this sandbox can do, where several are behind one.
@@ -188,6 +208,7 @@ pub trait Runtime: Send + Sync {
         progress: Progress<'_>,
     ) -> Result<ImageInfo>;
 
+    /// What `reference` means. `None` where it was never given, or was removed.
     fn inspect_image(&self, reference: &ImageRef) -> Result<Option<ImageInfo>>;
 
     /// Those that can be read; [`Runtime::broken_images`] has the others.
@@ -279,8 +300,12 @@ pub trait Runtime: Send + Sync {
     /// Changes CPUs and memory of a running sandbox, where [`Capabilities::live_resources`].
     fn modify(&self, name: &SandboxName, resources: Resources) -> Result<()>;
 
+    /// Legal in every status, and changes nothing; `None` where there is no sandbox. A record that cannot be
+    /// read is an error.
     fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>>;
 
+    /// Every sandbox of this runtime, in any status. A record that cannot be read is in
+    /// [`SandboxList::broken`], and fails nothing.
     fn list(&self) -> Result<SandboxList>;
 
     /// Runs a command in a running sandbox (or one that is starting: it waits).
@@ -361,6 +386,7 @@ pub trait Runtime: Send + Sync {
         Ok(false)
     }
 
+    /// The logs there are, whether the sandbox runs or not.
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>>;
 
     /// Where events of the sandbox's network are written, one JSON document a line; `None` where the driver

@@ -11,15 +11,20 @@ const MOST_OUTPUT: usize = 8 << 20;
 /// A raw byte stream to a port in the guest. Both halves may be used from different threads through
 /// `try_clone`; `shutdown_write` tells the guest's side that nothing more comes.
 pub trait Connection: Read + Write + Send {
+    /// A second handle to the same stream: what one reads, the other does not.
     fn try_clone(&self) -> Result<Box<dyn Connection>>;
+    /// The end of what is written, for every handle. What the guest's side still says can be read.
     fn shutdown_write(&mut self) -> Result<()>;
     /// `None` waits for ever.
     fn set_timeout(&mut self, timeout: Option<Duration>) -> Result<()>;
 }
 
+/// What a command says, in the order in which it is told here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecEvent {
+    /// Bytes as they came, not lines; with a terminal, everything it shows.
     Stdout(Vec<u8>),
+    /// The same of the other stream; never with a terminal.
     Stderr(Vec<u8>),
     /// The last event; all output came before it.
     Exited(ExitStatus),
@@ -27,9 +32,11 @@ pub enum ExecEvent {
 
 /// Towards the command. All methods may block while the guest takes no more input.
 pub trait ExecInput: Send {
+    /// Bytes for stdin, or typed on the terminal. All of them are taken, or it is an error.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
     /// End of input; harmless to repeat.
     fn close(&mut self) -> Result<()>;
+    /// The terminal has another size now; without one nothing happens.
     fn resize(&mut self, size: TermSize) -> Result<()>;
     /// To the command's process group.
     fn signal(&mut self, signal: i32) -> Result<()>;
@@ -57,7 +64,9 @@ pub trait ExecOutput: Send {
 pub struct ExecSession {
     /// The number of a command that is kept.
     pub session: Option<u32>,
+    /// Towards the command; it may go to another thread.
     pub input: Box<dyn ExecInput>,
+    /// From the command, likewise.
     pub output: Box<dyn ExecOutput>,
 }
 
@@ -70,8 +79,11 @@ impl std::fmt::Debug for ExecSession {
 /// All output of a command, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collected {
+    /// All of it, as bytes.
     pub stdout: Vec<u8>,
+    /// Empty with a terminal, whose one stream is `stdout`.
     pub stderr: Vec<u8>,
+    /// How the command ended.
     pub status: ExitStatus,
 }
 

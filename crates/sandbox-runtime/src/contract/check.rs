@@ -6,6 +6,7 @@ use crate::RuntimeError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
+/// What a case, or a step of one, comes to.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl fmt::Display for Failure {

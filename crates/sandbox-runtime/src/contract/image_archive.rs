@@ -10,8 +10,11 @@ use sha2::Digest as _;
 pub struct ArchiveFile {
     /// Below the root, without a leading slash; with a trailing slash it is a folder.
     pub path: String,
+    /// Empty for a folder.
     pub content: Vec<u8>,
+    /// Permission bits.
     pub mode: u32,
+    /// The owner, and the group of the same number.
     pub uid: u32,
 }
 
@@ -20,7 +23,9 @@ pub struct ArchiveFile {
 pub struct ImageArchive {
     /// One list per layer.
     pub layers: Vec<Vec<ArchiveFile>>,
+    /// What the image sets for every command.
     pub env: Vec<(String, String)>,
+    /// The image's own labels.
     pub labels: BTreeMap<String, String>,
 }
 

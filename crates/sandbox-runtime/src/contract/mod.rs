@@ -37,19 +37,24 @@ use sandbox::Sandbox;
 /// An image that boots.
 #[derive(Debug, Clone)]
 pub struct TestImage {
+    /// The name under which cases load it.
     pub reference: ImageRef,
+    /// The id of its content, as the archive has it.
     pub digest: Digest,
     /// A docker archive.
     pub archive: PathBuf,
     /// Who `dev` is in it.
     pub dev_uid: u32,
+    /// The group of `dev` in it.
     pub dev_gid: u32,
 }
 
 /// What a driver's tests give the suite.
 pub trait Harness: Sync {
+    /// The driver under test, the same at every call.
     fn runtime(&self) -> &dyn Runtime;
 
+    /// The image that the suite's sandboxes are made from.
     fn image(&self) -> &TestImage;
 
     /// A new, empty folder that belongs to the caller, or to whom the workspace shall belong.
@@ -85,6 +90,7 @@ pub trait Harness: Sync {
         100_000_000
     }
 
+    /// What the suite's sandboxes are made with.
     fn resources(&self) -> Resources {
         Resources { cpus: 1, memory: ByteSize::mib(512) }
     }
@@ -98,14 +104,22 @@ pub trait Harness: Sync {
 /// What a case needs beyond the contract's core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
+    /// [`Capabilities::live_resources`].
     LiveResources,
+    /// [`Capabilities::dial`].
     Dial,
+    /// [`Capabilities::guest_root`].
     GuestRoot,
+    /// [`Capabilities::workspace_quota`].
     WorkspaceQuota,
+    /// [`Capabilities::sleep`].
     Sleep,
+    /// [`Capabilities::sessions`].
     Sessions,
+    /// Both of these: what is kept outlives a sleep.
     SleepingSessions,
     SleepingPorts,
+    /// [`Harness::can_break_records`].
     BreakableRecords,
 }
 
@@ -128,10 +142,13 @@ impl Power {
 /// One rule of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
+    /// The function's own, as reports and filters use it.
     pub name: &'static str,
+    /// `None` for what every driver has to do.
     pub needs: Option<Power>,
     /// It leaves its sandbox as it found it, so that it can do with a lent one.
     pub borrows: bool,
+    /// Makes what it needs, and leaves nothing behind.
     pub run: fn(&dyn Harness) -> Outcome,
 }
 
