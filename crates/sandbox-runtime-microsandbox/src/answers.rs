@@ -16,6 +16,7 @@ pub struct Row {
 }
 
 impl Row {
+    /// In our words; one that neither knows is [`Status::Unknown`].
     pub fn status(&self) -> Status {
         match self.status.to_ascii_lowercase().as_str() {
             "creating" | "booting" => Status::Starting,
@@ -33,6 +34,7 @@ pub struct Image {
     pub size_bytes: u64,
 }
 
+/// The part of an image's OCI configuration that is read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ImageConfig {
     #[serde(default)]
@@ -41,6 +43,7 @@ pub struct ImageConfig {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
+/// One layer. They come in no order: `position` counts from the lowest.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Layer {
     pub diff_id: Digest,
@@ -53,6 +56,7 @@ pub struct ImageRow {
     pub reference: String,
 }
 
+/// Reads what `msb` printed. `what` is the call, for the error.
 pub fn parse<T: DeserializeOwned>(what: &str, json: &[u8]) -> Result<T, RuntimeError> {
     serde_json::from_slice(json).map_err(|error| {
         RuntimeError::other(format!("the answer of `msb {what}` is not what this program knows: {error}"))

@@ -43,6 +43,7 @@ pub struct Msb {
 }
 
 impl Msb {
+    /// `program` is the verified `msb`; its home is that of `files`, never the user's own.
     pub fn new(program: PathBuf, files: &Files, patience: Patience) -> Self {
         let (home, config) = (files.home.dir.clone(), files.config());
         Self { program, home, config, secrets: SecretValues::new(), patience }
@@ -126,6 +127,7 @@ impl Msb {
         })
     }
 
+    /// The verified `msb`, for messages.
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -185,6 +185,7 @@ pub fn trial(digest: &Digest) -> Vec<String> {
     ])
 }
 
+/// Ends the sandbox of [`trial`] by force.
 pub fn end_trial() -> Vec<String> {
     words(&["stop", "-q", "--force", TRIAL])
 }
@@ -199,14 +200,17 @@ pub fn stop(name: &SandboxName, grace: Duration) -> Vec<String> {
     words(&["stop", "-q", "--timeout", &seconds(grace).max(1).to_string(), name.as_str()])
 }
 
+/// Takes the power at once.
 pub fn power_off(name: &SandboxName) -> Vec<String> {
     words(&["stop", "-q", "--force", name.as_str()])
 }
 
+/// Takes away a sandbox at rest, with all that `msb` has of it.
 pub fn remove(name: &str) -> Vec<String> {
     words(&["remove", name])
 }
 
+/// What a running machine shall have from now on; memory in whole MiB.
 pub fn modify(name: &SandboxName, resources: Resources) -> Vec<String> {
     let (cpus, memory) = (resources.cpus.to_string(), mib(resources.memory));
     words(&["modify", "--format", "json", "--cpus", &cpus, "--memory", &memory, name.as_str()])
@@ -217,6 +221,7 @@ pub fn touch(name: &SandboxName) -> Vec<String> {
     words(&["touch", name.as_str()])
 }
 
+/// Everything that `msb` knows, as [`crate::answers::Row`]s.
 pub fn list() -> Vec<String> {
     words(&["list", "--format", "json"])
 }
@@ -244,14 +249,17 @@ pub fn load(digest: &Digest) -> Vec<String> {
     words(&["load", "-q", "--tag", &content_reference(digest)])
 }
 
+/// What `msb` knows of one content, as [`crate::answers::Image`].
 pub fn inspect_image(digest: &Digest) -> Vec<String> {
     words(&["image", "inspect", "--format", "json", &content_reference(digest)])
 }
 
+/// Every reference, as [`crate::answers::ImageRow`]s.
 pub fn list_images() -> Vec<String> {
     words(&["image", "list", "--format", "json"])
 }
 
+/// `reference` is as `msb` lists it.
 pub fn remove_image(reference: &str) -> Vec<String> {
     words(&["image", "remove", "-q", reference])
 }

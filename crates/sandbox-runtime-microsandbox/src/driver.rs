@@ -52,6 +52,7 @@ impl Drop for Reactor {
 }
 
 impl MsbRuntime {
+    /// Installs and runs nothing yet: [`MsbOptions::msb`] is asked when something first needs it.
     pub fn new(layout: &Layout, options: MsbOptions) -> Self {
         let files = Files { home: layout.msb_files() };
         let (msb, reactor) = (OnceLock::new(), OnceLock::new());

@@ -18,40 +18,49 @@ use std::path::{Path, PathBuf};
 use sandbox_model::{Digest, SandboxName};
 use sandbox_state::MsbFiles;
 
+/// The private runtime's home, with what the driver adds.
 #[derive(Debug, Clone)]
 pub struct Files {
     pub home: MsbFiles,
 }
 
 impl Files {
+    /// Everything of ours that `msb` does not know.
     pub fn records(&self) -> PathBuf {
         self.home.dir.join("records")
     }
 
+    /// Where `msb` looks for its settings, so that it finds none of the user's.
     pub fn config(&self) -> PathBuf {
         self.home.dir.join("config.json")
     }
 
+    /// One folder per sandbox, by name.
     pub fn sandboxes(&self) -> PathBuf {
         self.records().join("sandboxes")
     }
 
+    /// Paths alone: the sandbox need not be there.
     pub fn sandbox(&self, name: &SandboxName) -> SandboxPaths {
         SandboxPaths { dir: self.sandboxes().join(name), msb: self.home.dir.join("sandboxes").join(name) }
     }
 
+    /// Held while a sandbox is made.
     pub fn create_lock(&self) -> PathBuf {
         self.records().join("create.lock")
     }
 
+    /// Held while images change.
     pub fn images_lock(&self) -> PathBuf {
         self.records().join("images.lock")
     }
 
+    /// One file per reference, naming its digest.
     pub fn references(&self) -> PathBuf {
         self.records().join("references")
     }
 
+    /// What is known of one content; it is there once the content is loaded.
     pub fn content(&self, digest: &Digest) -> PathBuf {
         self.records().join("contents").join(format!("{}.json", digest.hex()))
     }
@@ -85,10 +94,12 @@ pub struct SandboxPaths {
 }
 
 impl SandboxPaths {
+    /// For a folder that was found; the paths of `msb` are of no use.
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.into(), msb: PathBuf::new() }
     }
 
+    /// What the sandbox was made with. Where it is, there is a sandbox.
     pub fn record(&self) -> PathBuf {
         self.dir.join("sandbox.json")
     }
@@ -103,6 +114,7 @@ impl SandboxPaths {
         self.dir.join("life.json")
     }
 
+    /// The writable disk above the image, as `msb` mounts it.
     pub fn root_disk(&self) -> PathBuf {
         self.dir.join("root.img")
     }
@@ -127,14 +139,17 @@ impl SandboxPaths {
         self.dir.join("starting.lock")
     }
 
+    /// What the guest's kernel says.
     pub fn console_log(&self) -> PathBuf {
         self.msb.join("logs/kernel.log")
     }
 
+    /// What the machine's own process says.
     pub fn machine_log(&self) -> PathBuf {
         self.msb.join("logs/runtime.log")
     }
 
+    /// Written by `msb` at each boot.
     pub fn boot_id(&self) -> PathBuf {
         self.msb.join("runtime/runtime-boot-id")
     }

@@ -46,12 +46,14 @@ impl Places for &Files {
     }
 }
 
+/// The images of one private runtime.
 #[derive(Debug)]
 pub struct Images<'a> {
     index: ImageIndex<&'a Files>,
 }
 
 impl<'a> Images<'a> {
+    /// Looks at nothing yet.
     pub fn new(files: &'a Files) -> Self {
         Self { index: ImageIndex { places: files } }
     }
@@ -61,14 +63,17 @@ impl<'a> Images<'a> {
         self.index.content(digest)
     }
 
+    /// See [`sandbox_runtime::Runtime::inspect_image`].
     pub fn inspect(&self, reference: &ImageRef) -> Result<Option<ImageInfo>, RuntimeError> {
         self.index.inspect(reference)
     }
 
+    /// See [`sandbox_runtime::Runtime::list_images`].
     pub fn list(&self) -> Result<Vec<ImageInfo>, RuntimeError> {
         self.index.list()
     }
 
+    /// See [`sandbox_runtime::Runtime::broken_images`].
     pub fn broken(&self) -> Result<Vec<BrokenImage>, RuntimeError> {
         self.index.broken()
     }

@@ -119,6 +119,7 @@ impl GuestLink {
         }
     }
 
+    /// Whether the `msb` that carries it has not ended.
     pub fn is_alive(&self) -> bool {
         !*self.ended.borrow()
     }

@@ -34,6 +34,8 @@ pub fn note_rest(paths: &SandboxPaths) -> Result<(), RuntimeError> {
     Ok(fs::write(paths.machine(), REST)?)
 }
 
+/// What is about to happen to the machine is in no note: until the next, only `msb` can tell. Harmless to
+/// repeat.
 pub fn forget(paths: &SandboxPaths) -> Result<(), RuntimeError> {
     match fs::remove_file(paths.machine()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -52,6 +54,7 @@ pub enum Seen {
     Unclear,
 }
 
+/// Asks nobody: the note and the processes of this host tell.
 pub fn look(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> Seen {
     let noted = std::fs::read_to_string(paths.machine()).unwrap_or_default();
     match noted.trim().parse() {

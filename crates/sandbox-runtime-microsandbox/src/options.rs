@@ -18,6 +18,7 @@ pub struct MsbOptions {
     pub network_rules: fn(&NetworkPolicy) -> Result<Option<Vec<String>>, RuntimeError>,
     /// Receives sentences for the user: what a sandbox goes without.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
+    /// How long each kind of call of `msb` may take.
     pub patience: Patience,
 }
 

@@ -21,10 +21,12 @@ pub struct SandboxRecord {
 }
 
 impl SandboxRecord {
+    /// `created` is in seconds since 1970.
     pub fn new(spec: SandboxSpec, created: i64) -> Self {
         Self { version: VERSION, spec, created }
     }
 
+    /// In place of the one before, in one step.
     pub fn write(&self, paths: &SandboxPaths) -> Result<(), RuntimeError> {
         write_record(&paths.record(), self).map_err(from_state)
     }
@@ -48,6 +50,7 @@ pub enum Life {
 }
 
 impl Life {
+    /// In place of the one before, in one step.
     pub fn write(&self, paths: &SandboxPaths) -> Result<(), RuntimeError> {
         write_record(&paths.life(), self).map_err(from_state)
     }

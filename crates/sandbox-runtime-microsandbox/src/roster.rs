@@ -22,6 +22,7 @@ use crate::record::{self, Life, SandboxRecord};
 pub struct Roster(HashMap<String, Status>);
 
 impl Roster {
+    /// Asks about all of them, which is one call.
     pub fn ask(msb: &Msb) -> Result<Self, RuntimeError> {
         let rows: Vec<Row> = parse("list", &msb.run(&command::list(), msb.patience.ask)?)?;
         Ok(Self(rows.into_iter().map(|row| (row.name.clone(), row.status())).collect()))
@@ -51,6 +52,7 @@ impl Roster {
         Self::seen(files, name).map_or_else(|| Self::ask(&msb()?), Ok)
     }
 
+    /// Whether `msb` has a sandbox of that name.
     pub fn knows(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -61,6 +63,7 @@ impl Roster {
         Ok(record::status(Life::read(paths).as_ref(), starting, self.0.get(name)))
     }
 
+    /// As callers of the runtime get it. `updated` is when the newest of its files changed.
     pub fn info(&self, paths: &SandboxPaths, record: SandboxRecord) -> Result<SandboxInfo, RuntimeError> {
         let (status, problem) = self.status(paths, record.spec.name.as_str())?;
         let changed = [paths.record(), paths.life(), paths.machine_log()];
@@ -89,6 +92,7 @@ pub fn without_answer(
     Ok(info)
 }
 
+/// Our records, read.
 #[derive(Debug, Default)]
 pub struct Records {
     pub sandboxes: Vec<SandboxRecord>,

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use sandbox_state::StateError;
 
+/// Why there is no runtime. A file is used only where its SHA-256 is the pinned one, wherever it is from.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeInstallError {
     #[error("no microsandbox runtime is known for the processor `{arch}`; x86_64 is")]

@@ -16,14 +16,18 @@ pub struct Installation {
     pub home: PathBuf,
     /// The pinned version, which may or may not be there.
     pub version: &'static str,
+    /// What there is of the pinned version.
     pub found: Found,
     /// Other versions that are there: older ones stay until the pinned one has started a sandbox.
     pub others: Vec<String>,
 }
 
+/// Whether the pinned version can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
+    /// It is not there; the next run installs it.
     Nothing,
+    /// Both files are those that were pinned.
     Whole(Installed),
     /// What is wrong with it. The next run repairs it.
     Damaged(String),

@@ -41,8 +41,11 @@ pub use source::RuntimeSource;
 /// A runtime that may be used: both files were verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
+    /// The pinned one.
     pub version: &'static str,
+    /// The program, absolute.
     pub msb: PathBuf,
+    /// The library that it loads, which holds the guest's kernel.
     pub libkrunfw: PathBuf,
 }
 
@@ -51,27 +54,36 @@ pub struct Installed {
 pub enum InstallEvent {
     /// Another process installs; this one waits for it.
     Waiting {
+        /// Who that is, for people.
         holder: String,
     },
     /// The files in place are not what was installed.
     Damaged {
+        /// How they differ, for people.
         problem: String,
     },
     /// A source is asked: a path, an address, or a command line.
     Asking {
+        /// As people know it.
         source: String,
     },
     /// Bytes fetched so far, and of how many, where that is known. At least every half second.
     Fetched {
+        /// So far.
         bytes: u64,
+        /// `None` where the source does not say, as with pip.
         total: Option<u64>,
     },
     /// A source did not deliver; the next one is asked.
     Failed {
+        /// As in [`InstallEvent::Asking`].
         source: String,
+        /// Why not; of pip, with its last lines.
         problem: String,
     },
+    /// The files are verified and in place.
     Installed {
+        /// The pinned one.
         version: &'static str,
     },
 }
