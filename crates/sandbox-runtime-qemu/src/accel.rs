@@ -31,9 +31,11 @@ struct KvmRecord {
 pub enum KvmHint {
     /// The CPU virtualizes and the device opens.
     Plausible,
+    /// Why not, for people.
     No(String),
 }
 
+/// Reads `/proc/cpuinfo` and opens the device; that a guest runs with it is shown by a boot alone.
 pub fn kvm_hint() -> KvmHint {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let virtualizes = flags

@@ -30,6 +30,7 @@ const QEMU: &str = "qemu-system-x86_64";
 #[cfg(target_arch = "aarch64")]
 const QEMU: &str = "qemu-system-aarch64";
 
+/// The system emulator for this machine's own processor, as the `PATH` has it.
 pub fn find_qemu() -> Result<std::path::PathBuf, RuntimeError> {
     which::which(QEMU)
         .map_err(|error| RuntimeError::MissingProgram { program: QEMU.into(), problem: error.to_string() })
@@ -189,6 +190,7 @@ pub fn wait_until_running(name: &SandboxName, files: &MachineFiles) -> Result<()
     })
 }
 
+/// As [`record::status`], with the error that callers of the runtime get.
 pub fn status(files: &MachineFiles) -> Result<Status, RuntimeError> {
     record::status(files).map_err(from_state)
 }

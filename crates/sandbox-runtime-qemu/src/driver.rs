@@ -36,6 +36,7 @@ pub struct QemuRuntime {
 }
 
 impl QemuRuntime {
+    /// Looks at nothing: QEMU and a kernel are missed by the first call that needs them.
     pub fn new(layout: &Layout, options: QemuOptions) -> Self {
         let layout = layout.qemu();
         Self { images: ImageStore::new(layout.clone()), layout, options, sleeps: OnceLock::new() }

@@ -34,10 +34,12 @@ pub mod own {
 pub mod image {
     use super::{Path, PathBuf};
 
+    /// Written when the whole of the image is there.
     pub fn record(dir: &Path) -> PathBuf {
         dir.join("image.json")
     }
 
+    /// The image's root, one EROFS file, which every sandbox of it mounts.
     pub fn rootfs(dir: &Path) -> PathBuf {
         dir.join("rootfs.erofs")
     }
@@ -46,6 +48,7 @@ pub mod image {
 /// The files of one sandbox's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineFiles {
+    /// Absolute: the folder of [`sandbox_state::QemuLayout::sandbox`].
     pub dir: PathBuf,
 }
 
@@ -55,10 +58,12 @@ impl MachineFiles {
     /// The socket of the share server of all mounts, which QEMU knows by name as well.
     pub const MOUNTS_SOCKET: &str = "mounts.sock";
 
+    /// `dir` need not be there.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into() }
     }
 
+    /// What the sandbox was made with. Where it is, there is a sandbox.
     pub fn record(&self) -> PathBuf {
         self.dir.join("sandbox.json")
     }
@@ -78,10 +83,12 @@ impl MachineFiles {
         self.dir.join("change.lock")
     }
 
+    /// Where the machine process takes clients.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("machine.sock")
     }
 
+    /// Of the checkout's share server, for QEMU alone.
     pub fn share_socket(&self) -> PathBuf {
         self.dir.join("share.sock")
     }
@@ -91,10 +98,12 @@ impl MachineFiles {
         self.dir.join(Self::MOUNTS_SOCKET)
     }
 
+    /// What the machine process and QEMU say, and the helpers too.
     pub fn machine_log(&self) -> PathBuf {
         self.dir.join("machine.log")
     }
 
+    /// What the guest's kernel and its first process say.
     pub fn console_log(&self) -> PathBuf {
         self.dir.join("console.log")
     }

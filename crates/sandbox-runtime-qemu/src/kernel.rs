@@ -25,6 +25,7 @@ const WRAPPING: u32 = 1;
 const PHYS32_ENTRY: u32 = 18;
 const NOTE_SIZE: usize = 24;
 
+/// Why a file is no kernel that QEMU can boot.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     #[error("{path} holds no guest kernel: {problem}")]

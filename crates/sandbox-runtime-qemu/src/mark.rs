@@ -16,6 +16,7 @@ pub struct FileMark {
 }
 
 impl FileMark {
+    /// Follows links: it is the file that counts.
     pub fn of(path: &Path) -> Result<Self, RuntimeError> {
         use std::os::unix::fs::MetadataExt;
         let found = fs_err::metadata(path)?;

@@ -11,7 +11,9 @@ pub type KernelSource = Box<dyn Fn() -> Result<PathBuf, RuntimeError> + Send + S
 pub struct QemuOptions {
     /// Our own binary: machine process, share server and network bridge are verbs of it.
     pub program: PathBuf,
+    /// Where the guest's kernel is from; asked at each boot.
     pub kernel: KernelSource,
+    /// What the settings allow.
     pub accel: AccelChoice,
     /// Told, once each, what the user should know about a boot that went another way than planned.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,

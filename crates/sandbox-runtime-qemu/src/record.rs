@@ -28,6 +28,7 @@ pub struct SandboxRecord {
 }
 
 impl SandboxRecord {
+    /// `created` is in seconds since 1970.
     pub fn new(spec: SandboxSpec, created: i64) -> Self {
         Self { version: VERSION, spec, created, added_ports: Vec::new() }
     }
@@ -43,6 +44,7 @@ impl SandboxRecord {
         self.added_ports.extend(ports);
     }
 
+    /// In place of the one before, in one step.
     pub fn write(&self, files: &MachineFiles) -> Result<(), RuntimeError> {
         write_record(&files.record(), self).map_err(from_state)
     }
@@ -81,6 +83,7 @@ pub fn status(files: &MachineFiles) -> Result<Status, StateError> {
     })
 }
 
+/// As callers of the runtime get it. `updated` is when the lock or the record was last written.
 pub fn info(files: &MachineFiles, record: SandboxRecord) -> Result<SandboxInfo, RuntimeError> {
     let status = status(files).map_err(from_state)?;
     let problem = (status == Status::Crashed).then(|| {

@@ -18,6 +18,8 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// The first reading. Ask for the rate as late as possible: what has passed by then need not be waited
+    /// for.
     pub fn begin() -> Self {
         Self { began: Instant::now(), first: measure::reading() }
     }

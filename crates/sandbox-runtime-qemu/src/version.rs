@@ -14,6 +14,7 @@ use crate::mark::FileMark;
 /// The first version that migrates a machine with a vhost-user file system, and to a plain file.
 pub const SLEEPS_SINCE: Version = Version(8, 2);
 
+/// Major and minor: what comes after them changes nothing that is asked here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version(pub u32, pub u32);
 

@@ -30,12 +30,14 @@ impl Places for StorePlaces {
     }
 }
 
+/// The images of this driver: one folder per content, one file per reference.
 #[derive(Debug)]
 pub struct ImageStore {
     index: ImageIndex<StorePlaces>,
 }
 
 impl ImageStore {
+    /// Looks at nothing yet.
     pub fn new(layout: QemuLayout) -> Self {
         Self { index: ImageIndex { places: StorePlaces(layout) } }
     }
@@ -55,14 +57,17 @@ impl ImageStore {
         Ok(self.index.content(digest)?.env)
     }
 
+    /// See [`sandbox_runtime::Runtime::inspect_image`].
     pub fn inspect(&self, reference: &ImageRef) -> Result<Option<ImageInfo>, RuntimeError> {
         self.index.inspect(reference)
     }
 
+    /// See [`sandbox_runtime::Runtime::list_images`].
     pub fn list(&self) -> Result<Vec<ImageInfo>, RuntimeError> {
         self.index.list()
     }
 
+    /// See [`sandbox_runtime::Runtime::broken_images`].
     pub fn broken(&self) -> Result<Vec<BrokenImage>, RuntimeError> {
         self.index.broken()
     }

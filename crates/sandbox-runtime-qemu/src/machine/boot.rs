@@ -15,11 +15,13 @@ const BASE_DISK: &str = "/dev/vda";
 const ROOT_DISK: &str = "/dev/vdb";
 const HOME_DISK: &str = "/dev/vdc";
 
+/// The host's time, in nanoseconds since 1970.
 pub fn unix_nanos() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// `network` is what the bridge says; without one the guest has its loopback alone.
 pub fn boot_config(config: &MachineConfig, network: Option<BootNetwork>) -> BootConfig {
     let spec = &config.spec;
     let mount = |source: &str, target: &str, fstype: &str, options: String| GuestMount {

@@ -12,7 +12,9 @@ pub enum AccelChoice {
     /// KVM where a boot has proven it, else TCG.
     #[default]
     Auto,
+    /// KVM or no boot.
     Kvm,
+    /// QEMU's emulation, also where KVM would work.
     Tcg,
 }
 
@@ -20,11 +22,15 @@ pub enum AccelChoice {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MachineConfig {
+    /// The sandbox as its record has it.
     pub spec: SandboxSpec,
     /// Our own binary, for the share server and the network bridge.
     pub program: PathBuf,
+    /// QEMU's system emulator, absolute.
     pub qemu: PathBuf,
+    /// What QEMU's `-kernel` takes: an ELF file with a PVH entry.
     pub kernel: PathBuf,
+    /// The archive that holds the guest program.
     pub initrd: PathBuf,
     /// The image's read-only root.
     pub rootfs: PathBuf,
@@ -46,14 +52,20 @@ pub struct MachineConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "report")]
 pub enum StartReport {
+    /// Commands can run in the guest.
     Ready {
+        /// The one that runs it.
         accel: Accel,
+        /// What went another way than planned, one sentence each for the user.
         notes: Vec<String>,
         /// It went on from saved memory.
         woken: bool,
     },
+    /// There is no machine.
     Failed {
+        /// Why, for people.
         problem: String,
+        /// The last lines of the guest's console; empty where it never had one.
         log: String,
     },
 }

@@ -15,12 +15,14 @@ async fn body(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, FrameErr
     Ok(body)
 }
 
+/// As [`sandbox_wire::read_message`], but that an end between two frames is an error of the stream.
 pub async fn read_message<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, FrameError> {
     sandbox_wire::decode(&body(stream).await?)
 }
 
+/// As [`sandbox_wire::write_message`].
 pub async fn write_message<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,
@@ -29,10 +31,12 @@ pub async fn write_message<T: Serialize>(
     Ok(stream.flush().await?)
 }
 
+/// As [`sandbox_wire::read_json`], likewise.
 pub async fn read_json<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<T, FrameError> {
     serde_json::from_slice(&body(stream).await?).map_err(|error| FrameError::Malformed(error.to_string()))
 }
 
+/// As [`sandbox_wire::write_json`].
 pub async fn write_json<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,

@@ -32,6 +32,7 @@ pub fn made(config: &MachineConfig, accel: Accel) -> Result<Made, RuntimeError> 
     ]))
 }
 
+/// The marks of the disks as they are now: a memory goes on only with the very bytes that its guest had open.
 pub fn disks(files: &MachineFiles, config: &MachineConfig) -> Result<Disks, RuntimeError> {
     Ok(Disks::from([
         ("the image".into(), FileMark::of(&config.rootfs)?),

@@ -8,6 +8,7 @@ use crate::error::from_state;
 use crate::files::MachineFiles;
 use crate::record::life_word;
 
+/// The life of this process, as others see it.
 #[derive(Debug)]
 pub struct Life {
     lock: Lock,
@@ -27,6 +28,7 @@ impl Life {
         Ok(life)
     }
 
+    /// Where the word cannot be written the machine goes on: the lock is what counts.
     pub fn say(&mut self, status: &Status) {
         if let Err(error) = self.lock.write(&life_word(status)) {
             tracing::error!("cannot write the status {status}: {error}");

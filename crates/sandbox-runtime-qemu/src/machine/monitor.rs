@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 /// Between two looks at a transfer that takes a quarter of a second.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
+/// Why QEMU did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     #[error("QEMU refuses `{command}`: {problem}")]
@@ -24,6 +25,7 @@ pub enum MonitorError {
     Transfer { what: &'static str, problem: String },
 }
 
+/// The channel to one QEMU. One command at a time; its events are passed over.
 #[derive(Debug)]
 pub struct Monitor {
     lines: BufReader<UnixStream>,
@@ -37,6 +39,7 @@ impl Monitor {
         Ok(Self { lines: BufReader::new(UnixStream::from_std(socket)?), greeted: false })
     }
 
+    /// One command and its answer. `arguments` are an object, or null for none.
     pub async fn run(&mut self, command: &str, arguments: Value) -> Result<Value, MonitorError> {
         if !self.greeted {
             // QEMU speaks first, and listens to nothing else before this.

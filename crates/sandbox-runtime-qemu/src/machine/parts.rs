@@ -94,6 +94,7 @@ pub fn command(
     }
 }
 
+/// The process of the network bridge.
 #[derive(Debug)]
 pub struct Network {
     pub child: Child,

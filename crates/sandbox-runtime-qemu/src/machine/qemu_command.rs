@@ -13,6 +13,7 @@ use sandbox_model::Resources;
 use super::config::Accel;
 use crate::files::MachineFiles;
 
+/// All that decides what QEMU is told.
 #[derive(Debug)]
 pub struct QemuCommand<'a> {
     pub name: &'a str,
@@ -69,6 +70,7 @@ impl QemuCommand<'_> {
         format!("quiet reboot=t panic=-1 console=hvc0{timer}")
     }
 
+    /// The words after the program's name.
     pub fn arguments(&self) -> Vec<OsString> {
         let memory = self.resources.memory.as_mib();
         let accel = match self.accel {

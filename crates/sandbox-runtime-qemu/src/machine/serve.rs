@@ -45,11 +45,13 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// The power was taken, and nothing else was asked for.
     pub const fn by_force() -> Self {
         Self::Off { forced: true, not_asleep: None }
     }
 }
 
+/// What every client's connection looks at.
 #[derive(Debug)]
 pub struct Served {
     pub phase: watch::Receiver<Phase>,

@@ -41,6 +41,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// `ram` is what process `pid` has as its standard input.
     pub fn new(pid: u32, ram: &File) -> io::Result<Self> {
         let found = ram.metadata()?;
         Ok(Self { pid, device: found.dev(), inode: found.ino() })

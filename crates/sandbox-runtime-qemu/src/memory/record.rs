@@ -73,6 +73,7 @@ pub enum Unusable {
 }
 
 impl SavedMemory {
+    /// What a record of now has; memory with any other is of no use.
     pub const VERSION: u32 = VERSION;
 
     /// `None` where there is no saved memory.
@@ -94,6 +95,7 @@ impl SavedMemory {
         Ok(fs::rename(&aside, files.memory_record())?)
     }
 
+    /// For a record that has to outlast a power cut, as the memory on the disk does.
     pub fn write_synced(&self, files: &MachineFiles) -> Result<(), RuntimeError> {
         sandbox_state::write_record(&files.memory_record(), self).map_err(from_state)
     }
@@ -144,6 +146,7 @@ impl SavedMemory {
     }
 }
 
+/// SHA-256 of the devices' state, as hex digits: it tells a file that is not the one that was saved.
 pub fn state_digest(files: &MachineFiles) -> Result<String, RuntimeError> {
     Ok(hex::encode(Sha256::digest(fs::read(files.memory_state())?)))
 }
