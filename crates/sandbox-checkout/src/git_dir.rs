@@ -88,6 +88,7 @@ impl GitDir {
             && std::fs::symlink_metadata(dot_git).is_ok_and(|found| found.is_file())
     }
 
+    /// Whether this is the private directory of one worktree, beside the one that all of them share.
     pub fn is_linked(&self) -> bool {
         self.path != self.common
     }
