@@ -16,6 +16,7 @@ pub fn lost(name: &SandboxName, error: FrameError) -> RuntimeError {
     }
 }
 
+/// The guest's next message. One that ends early, or is none, means that the sandbox is lost.
 pub fn read<T: DeserializeOwned>(name: &SandboxName, from: &mut impl Read) -> Result<T, RuntimeError> {
     sandbox_wire::read_message(from).map_err(|error| lost(name, error))
 }
