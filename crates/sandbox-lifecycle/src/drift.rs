@@ -27,10 +27,6 @@ pub struct Change {
     /// What it was and will be, or what a list gains and loses, for people. Holds no value of a variable, for that may
     /// be a secret.
     pub difference: String,
-    /// As the sandbox has it, for people.
-    pub from: String,
-    /// As it is wanted, for people.
-    pub to: String,
     /// Only a sandbox made anew can have it: its root disk depends on it.
     pub fixed: bool,
 }

@@ -118,6 +118,7 @@ pub enum Power {
     Sessions,
     /// Both of these: what is kept outlives a sleep.
     SleepingSessions,
+    /// Both [`Capabilities::sleep`] and [`Capabilities::live_ports`].
     SleepingPorts,
     /// [`Harness::can_break_records`].
     BreakableRecords,
