@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use sandbox_model::{AgentName, Digest, VolumeName};
 use serde::{Deserialize, Serialize};
 
-// An unknown field is a newer version's: to read past it would be to write it away.
+// An unknown field is a newer version's: to read past it would be to write it away. Two records may lose it.
 
 /// `state.yaml`: what a checkout and agent have settled on. The only record of which home is current.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,21 +80,22 @@ pub struct NewestAgent {
 }
 
 /// `provision.json`: what was copied into the home, so that what is gone from the host goes there too.
+///
+/// An earlier version reads past what a newer one adds, and may write it away: then that is done once more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 pub struct ProvisionRecord {
     /// The home that got the files.
     pub home_volume: Option<VolumeName>,
-    /// A hash of each file, by its path in the home.
+    /// A hash of each file, by its path in the home. Every version writes it: what has none is something else.
     pub files: BTreeMap<String, String>,
     /// The last boot whose startup hooks were run, or whose time for them has passed.
     pub hooks_boot: Option<String>,
     /// What was done once and for all on the sandbox's root disk and home, so that the checkout shows under its host
     /// path: a digest of all of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_path: Option<String>,
     /// The repository's worktrees that the guest has seen to, by the names of their entries.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub worktrees: BTreeMap<String, SeenWorktree>,
 }
 
@@ -108,12 +109,14 @@ pub struct SeenWorktree {
 }
 
 /// `daemon.json`: how to reach the agent's server. Worthless after the boot it names.
+///
+/// A keeper reads it for as long as its sandbox runs, also one of an earlier version than whoever wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DaemonRecord {
     /// The boot of the machine in which the server was last seen, as the runtime calls it.
     pub boot_id: String,
-    /// The boot of the guest, which a sandbox that slept goes on with; records of earlier versions do not say.
+    /// The boot of the guest, which a sandbox that slept goes on with, where it is named otherwise than the start.
+    /// Earlier versions do not say it, and refuse to read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest_boot: Option<String>,
     /// On the guest's loopback.
@@ -123,9 +126,25 @@ pub struct DaemonRecord {
 }
 
 impl DaemonRecord {
+    pub fn new(boot_id: &str, guest_boot: &str, port: u16, password: String) -> Self {
+        let mut record = Self { boot_id: String::new(), guest_boot: None, port, password };
+        record.set_boot(boot_id, guest_boot);
+        record
+    }
+
+    /// The server lives in the boot of this id, in a guest that booted as `guest_boot`.
+    pub fn set_boot(&mut self, boot_id: &str, guest_boot: &str) {
+        self.boot_id = boot_id.into();
+        self.guest_boot = (guest_boot != boot_id).then(|| guest_boot.into());
+    }
+
     /// Whether the server can live in the boot of this id, in a guest that booted as `guest_boot`.
     pub fn is_of(&self, boot_id: &str, guest_boot: &str) -> bool {
-        self.guest_boot.as_deref().map_or(self.boot_id == boot_id, |known| known == guest_boot)
+        match &self.guest_boot {
+            Some(known) => known == guest_boot,
+            // The same name for both; or the start alone, of an earlier version.
+            None => self.boot_id == guest_boot || self.boot_id == boot_id,
+        }
     }
 }
 
@@ -140,5 +159,33 @@ mod tests {
         assert!(record.is_of("start 1", "guest 1") && !record.is_of("start 2", "guest 1"));
         record.guest_boot = Some("guest 1".into());
         assert!(record.is_of("start 2", "guest 1") && !record.is_of("start 1", "guest 2"));
+        let first = DaemonRecord::new("start 1", "start 1", 1, "p".into());
+        assert!(first.is_of("start 2", "start 1") && !first.is_of("start 2", "start 2"));
+    }
+
+    /// A keeper of an earlier version refuses to read what it does not know.
+    #[test]
+    fn a_guests_boot_is_said_only_where_it_has_a_name_of_its_own() {
+        let said = |boot_id, guest_boot| {
+            let record = DaemonRecord::new(boot_id, guest_boot, 1, "p".into());
+            serde_json::to_value(record).unwrap().get("guest_boot").cloned()
+        };
+        assert_eq!(said("start 1", "start 1"), None);
+        assert_eq!(said("start 2", "start 1"), Some("start 1".into()));
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_read_past() {
+        let daemon = r#"{ "boot_id": "b", "port": 1, "password": "p", "added": 1 }"#;
+        assert_eq!(
+            serde_json::from_str::<DaemonRecord>(daemon).unwrap(),
+            DaemonRecord::new("b", "b", 1, "p".into())
+        );
+        let provision = r#"{ "home_volume": null, "files": { "a": "1" }, "hooks_boot": "b", "added": 1 }"#;
+        let read: ProvisionRecord = serde_json::from_str(provision).unwrap();
+        assert_eq!((read.files["a"].as_str(), read.hooks_boot.as_deref()), ("1", Some("b")));
+        // Which is not to say that anything at all is such a record.
+        assert!(serde_json::from_str::<ProvisionRecord>(r#"{ "version": 999 }"#).is_err());
+        assert!(serde_json::from_str::<DaemonRecord>(r#"{ "version": 999 }"#).is_err());
     }
 }

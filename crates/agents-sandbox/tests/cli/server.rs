@@ -35,12 +35,19 @@ impl Drop for Client {
     }
 }
 
-/// What tells one start of the server from the next.
-fn server(environment: &TestEnvironment) -> Value {
+fn record_path(environment: &TestEnvironment) -> PathBuf {
     let state = environment.path("home/state/agents-sandbox");
     let name = environment.sandbox();
-    let record = state.join(name.strip_suffix("-opencode").unwrap()).join("opencode/daemon.json");
-    serde_json::from_slice::<Value>(&std::fs::read(record).unwrap()).unwrap()["password"].clone()
+    state.join(name.strip_suffix("-opencode").unwrap()).join("opencode/daemon.json")
+}
+
+fn record(environment: &TestEnvironment) -> Value {
+    serde_json::from_slice(&std::fs::read(record_path(environment)).unwrap()).unwrap()
+}
+
+/// What tells one start of the server from the next.
+fn server(environment: &TestEnvironment) -> Value {
+    record(environment)["password"].clone()
 }
 
 fn configure(environment: &TestEnvironment, text: &str) {
@@ -191,6 +198,26 @@ fn one_that_ends_at_once_is_told_with_its_own_words_and_without_the_whole_wait()
     symlink(good, &program).unwrap();
     let ran = environment.run(&["run"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "attached\n"), "{ran}");
+}
+
+/// A keeper of an earlier version that still runs refuses to read anything else.
+#[test]
+fn the_record_of_one_that_runs_stays_as_earlier_versions_read_it() {
+    let environment = stand_in("opencode");
+    drop(Client::attach(&environment));
+    let first = record(&environment);
+    let names: Vec<&String> = first.as_object().unwrap().keys().collect();
+    assert!(names.iter().all(|name| ["boot_id", "password", "port"].contains(&name.as_str())), "{first}");
+    drop(Client::attach(&environment));
+    assert_eq!(record(&environment), first);
+    // After a wake the guest's boot has a name of its own, which an earlier version does not write.
+    environment.run(&["stop"]).success();
+    drop(Client::attach(&environment));
+    let mut earlier = record(&environment);
+    assert_eq!(earlier.as_object_mut().unwrap().remove("guest_boot"), Some(first["boot_id"].clone()));
+    std::fs::write(record_path(&environment), earlier.to_string()).unwrap();
+    drop(Client::attach(&environment));
+    assert_eq!(record(&environment), earlier);
 }
 
 /// The server's process, which in these tests is one of this computer.

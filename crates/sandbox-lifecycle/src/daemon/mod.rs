@@ -82,12 +82,8 @@ pub fn ensure_daemon(context: &Context<'_>, request: &UpRequest, up: &Up) -> Res
         }
     }
     process.end()?;
-    let record = DaemonRecord {
-        boot_id: up.boot_id.clone(),
-        guest_boot: Some(up.guest_boot.clone()),
-        port: DAEMON_PORT,
-        password: hex::encode(rand::random::<[u8; 24]>()),
-    };
+    let password = hex::encode(rand::random::<[u8; 24]>());
+    let record = DaemonRecord::new(&up.boot_id, &up.guest_boot, DAEMON_PORT, password);
     // Recorded first: a server whose password nobody knows would be of no use.
     write_record(&files.daemon(), &record)?;
     process.start(&record.password)?;
@@ -126,12 +122,11 @@ pub fn warm_up(context: &Context<'_>, up: &Up, daemon: &Daemon) {
     });
 }
 
-/// Notes that the server is of this boot too: it came over from the last one, asleep.
+/// Notes that the server is of this boot too: it came over from the last one, asleep. A record of this boot stays as
+/// it is: its keeper may be of the earlier version that wrote it.
 fn keep(files: &SandboxFiles, record: &mut DaemonRecord, up: &Up) -> Result<()> {
-    let guest_boot = Some(up.guest_boot.clone());
-    if record.boot_id != up.boot_id || record.guest_boot != guest_boot {
-        record.boot_id.clone_from(&up.boot_id);
-        record.guest_boot = guest_boot;
+    if record.boot_id != up.boot_id {
+        record.set_boot(&up.boot_id, &up.guest_boot);
         write_record(&files.daemon(), record)?;
     }
     Ok(())

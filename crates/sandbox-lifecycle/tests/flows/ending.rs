@@ -29,12 +29,7 @@ fn slept_server() {
     request.settings.sleep = true;
     let up = up(&lab.context(), &request).unwrap();
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut record = DaemonRecord {
-        boot_id: up.boot_id.clone(),
-        guest_boot: Some(up.guest_boot.clone()),
-        port: unused,
-        password: "secret".into(),
-    };
+    let mut record = DaemonRecord::new(&up.boot_id, &up.guest_boot, unused, "secret".into());
     let write = |record: &DaemonRecord| write_record(&lab.files().daemon(), record).unwrap();
     write(&record);
     let mut activity = agent_activity(Arc::new(lab.runtime.clone()), &up.name, lab.files());
@@ -43,11 +38,13 @@ fn slept_server() {
     assert_eq!(slept.outcome, StopOutcome::Asleep, "{:?}", slept.why_not);
     lab.runtime.start(&up.name).unwrap();
     assert!(activity.poll().is_err(), "it goes on, and nobody knows what it does");
-    // A record of an earlier version knows the start alone.
-    record.guest_boot = None;
+    // As whoever attaches after the wake writes it, and one of another guest.
+    let woken = lab.runtime.boot_id(&up.name).unwrap().unwrap();
+    record.set_boot(&woken, &up.guest_boot);
     write(&record);
+    assert!(activity.poll().is_err());
+    write(&DaemonRecord { boot_id: "another".into(), guest_boot: None, ..record.clone() });
     assert!(activity.poll().unwrap().is_empty());
-    record.guest_boot = Some(up.guest_boot.clone());
     write(&record);
     lab.runtime.stop(&up.name, Duration::from_secs(5)).unwrap();
     lab.runtime.start(&up.name).unwrap();
