@@ -1,6 +1,9 @@
 use sandbox_model::{PortForward, SecretValues, Status};
 use serde::{Deserialize, Serialize};
 
+// A running machine process may be of another version than the program that asks it: what was once mandatory stays in
+// every reply, and what is new may be missing.
+
 /// The first and only JSON frame a client sends to a machine process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
@@ -41,6 +44,9 @@ pub enum MachineReply {
         guest_protocol: u32,
         /// The program's version that the machine process runs.
         version: String,
+        /// Sent for earlier versions, which take no reply without it.
+        #[serde(default)]
+        boot_id: String,
     },
     /// The answer to [`MachineRequest::State`].
     State(MachineState),
@@ -72,6 +78,9 @@ pub enum MachineReply {
 pub struct MachineState {
     /// Starting, running or draining.
     pub status: Status,
+    /// Clients connected now, this one not counted. Sent for earlier versions, which take no state without it.
+    #[serde(default)]
+    pub clients: u32,
     /// Another for every start, a wake included.
     pub boot_id: String,
     /// The same until the guest boots again; none before it is up.
@@ -98,5 +107,22 @@ impl Accel {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As versions send them that leave out what nobody reads any more.
+    #[test]
+    fn replies_are_read_without_what_is_sent_for_earlier_versions() {
+        let ready = r#"{ "reply": "ready", "guest_protocol": 5, "version": "1" }"#;
+        let ready: MachineReply = serde_json::from_str(ready).unwrap();
+        assert!(matches!(ready, MachineReply::Ready { guest_protocol: 5, .. }), "{ready:?}");
+        let state = r#"{ "reply": "state", "status": "running", "boot-id": "b", "accel": "kvm" }"#;
+        let state: MachineReply = serde_json::from_str(state).unwrap();
+        let MachineReply::State(state) = state else { panic!("{state:?}") };
+        assert_eq!((state.status, state.boot_id.as_str()), (Status::Running, "b"));
     }
 }

@@ -119,7 +119,7 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
                 return write_json(&mut socket, &MachineReply::Refused { reason }).await;
             }
             let _client = Client::new(&served.clients);
-            write_json(&mut socket, &Served::ready()).await?;
+            write_json(&mut socket, &served.ready()).await?;
             // Nothing is expected; the end of the connection is the message.
             let mut rest = [0; 16];
             while socket.read(&mut rest).await? > 0 {}
@@ -132,6 +132,7 @@ async fn client(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_w
                     Phase::Running(_) => Status::Running,
                     Phase::Ending(_) => Status::Draining,
                 },
+                clients: served.clients.load(Ordering::Relaxed),
                 boot_id: served.boot_id.clone(),
                 guest_boot: served.guest_boot.get().cloned(),
                 accel: *served.accel.borrow(),
@@ -207,7 +208,7 @@ async fn guest(mut socket: UnixStream, served: &Served) -> Result<(), sandbox_wi
         let reason = "the guest link is gone".into();
         return write_json(&mut socket, &MachineReply::Refused { reason }).await;
     };
-    write_json(&mut socket, &Served::ready()).await?;
+    write_json(&mut socket, &served.ready()).await?;
     relay(socket, stream).await?;
     Ok(())
 }
@@ -233,8 +234,12 @@ impl Served {
         written.await.map_err(|error| format!("the network bridge does not take the secrets: {error}"))
     }
 
-    fn ready() -> MachineReply {
-        MachineReply::Ready { guest_protocol: GUEST_PROTOCOL, version: env!("CARGO_PKG_VERSION").into() }
+    fn ready(&self) -> MachineReply {
+        MachineReply::Ready {
+            guest_protocol: GUEST_PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").into(),
+            boot_id: self.boot_id.clone(),
+        }
     }
 }
 
@@ -243,6 +248,11 @@ mod tests {
     use super::*;
 
     async fn answer_in(phase: Phase) -> MachineReply {
+        serde_json::from_value(said_in(phase, &MachineRequest::Hold).await).unwrap()
+    }
+
+    /// The answer as it is sent.
+    async fn said_in(phase: Phase, request: &MachineRequest) -> serde_json::Value {
         let served = Served {
             phase: watch::channel(phase).1,
             orders: mpsc::channel(1).0,
@@ -255,15 +265,25 @@ mod tests {
             values: Mutex::default(),
         };
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        write_json(&mut ours, &MachineRequest::Hold).await.unwrap();
+        write_json(&mut ours, request).await.unwrap();
         let talk = async {
-            let reply = read_json(&mut ours).await.unwrap();
+            let reply: serde_json::Value = read_json(&mut ours).await.unwrap();
             drop(ours);
             reply
         };
         let (reply, served) = tokio::join!(talk, client(theirs, &served));
         served.unwrap();
         reply
+    }
+
+    /// A keeper of an earlier version takes no answer without them.
+    #[tokio::test]
+    async fn what_was_once_mandatory_is_still_sent() {
+        let ready = said_in(Phase::Starting, &MachineRequest::Hold).await;
+        assert_eq!(ready["boot_id"], "first", "{ready}");
+        let state = said_in(Phase::Starting, &MachineRequest::State).await;
+        assert_eq!(state["clients"], 0, "{state}");
+        assert_eq!(state["boot-id"], "first", "{state}");
     }
 
     #[tokio::test]
