@@ -22,7 +22,8 @@ pub fn names(target: &Target) -> Vec<SandboxName> {
 /// until it is made anew.
 pub fn sandbox_name(context: &Context<'_>, target: &Target) -> Result<SandboxName> {
     let name = target.name();
-    if context.runtime.inspect(&name)?.is_some() {
+    // What it is at is another question, which a runtime that hangs does not answer.
+    if context.runtime.has(&name)? {
         return Ok(name);
     }
     // An old record that cannot be read is a row of its own in every list, and in nobody's way.

@@ -31,6 +31,19 @@ pub struct Ended {
     pub forgotten: Option<ByteSize>,
 }
 
+impl Ended {
+    /// One that is there, and of which nobody can say what it does.
+    pub(crate) const UNKNOWN: Self = Self {
+        existed: true,
+        was_running: true,
+        asleep: false,
+        forced: false,
+        removed: false,
+        crashed: false,
+        forgotten: None,
+    };
+}
+
 /// Stops a sandbox gracefully; of one that sleeps the memory is dropped. `remove_state` also removes the sandbox and its record, also when it was at
 /// rest already; the home volume stays. Harmless when there is none.
 pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Result<Ended> {

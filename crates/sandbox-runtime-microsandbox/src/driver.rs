@@ -276,11 +276,16 @@ impl Runtime for MsbRuntime {
         }
     }
 
-    /// Without the change lock: a start that hangs is what a kill is for.
+    /// Without the change lock: a start that hangs is what a kill is for. So is an `msb` that hangs: what it does not
+    /// tell is not at rest, and neither is a machine that can be seen.
     fn kill(&self, name: &SandboxName) -> Result<()> {
         let (paths, _) = self.existing(name)?;
-        if self.status(&paths, name)?.is_at_rest() {
-            return Ok(());
+        if !machine::is_there(&self.files.home.dir, name) {
+            match self.status(&paths, name) {
+                Ok(status) if status.is_at_rest() => return Ok(()),
+                Ok(_) | Err(RuntimeError::NoAnswer { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.forget_link(name);
         power::off(&self.files, &self.msb()?, name)

@@ -60,9 +60,14 @@ pub fn look(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> Seen {
     match noted.trim().parse() {
         Ok(pid) if is_machine(pid, home, name) => Seen::Up,
         // One that was stopped may still be on its way out.
-        Err(_) if noted.trim() == REST && machines(home, name).next().is_none() => Seen::AtRest,
+        Err(_) if noted.trim() == REST && !is_there(home, name) => Seen::AtRest,
         _ => Seen::Unclear,
     }
+}
+
+/// Whether there is a machine of this name, noted or not.
+pub fn is_there(home: &Path, name: &SandboxName) -> bool {
+    machines(home, name).next().is_some()
 }
 
 /// Kills every machine of this name; whether there was one, and it is gone.

@@ -116,6 +116,29 @@ fn a_stop_that_hangs_ends_the_machine_itself() {
     fixture.runtime.start(&name()).unwrap();
 }
 
+/// While a start or a stop hangs, nothing is noted of the machine.
+#[test]
+fn a_kill_goes_on_where_nobody_says_what_runs() {
+    let fixture = Fixture::impatient();
+    fixture.created();
+    let note = fixture.msb.join("records/sandboxes").join(name()).join("machine.pid");
+    let mut machine = Machine::new(&fixture);
+    fixture.runtime.start(&name()).unwrap();
+    std::fs::remove_file(&note).unwrap();
+    fixture.hang(&["stop", "list"]);
+    fixture.runtime.kill(&name()).unwrap();
+    assert!(!machine.lives());
+    assert_eq!(fixture.status(), (Status::Stopped, None));
+    assert_eq!(fixture.calls("list"), 1, "the start asked: who sees the machine need not ask");
+    // Where none is seen, msb alone can have ended it, and says so.
+    std::fs::remove_file(&note).unwrap();
+    assert_eq!(unanswered(fixture.runtime.kill(&name())), "msb stop");
+    fixture.hang(&["list"]);
+    fixture.runtime.kill(&name()).unwrap();
+    assert_eq!(fixture.status(), (Status::Stopped, None));
+    assert_eq!(fixture.hung(), 4);
+}
+
 #[test]
 fn a_stop_that_hangs_is_told_where_no_machine_is_seen() {
     let fixture = Fixture::impatient();
