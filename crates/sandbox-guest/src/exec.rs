@@ -43,9 +43,18 @@ type Writer = Arc<Mutex<SessionStream>>;
 
 /// Serves [`sandbox_wire::GuestRequest::Exec`] until the command or its client is gone. Errors are the
 /// stream's.
-pub async fn answer(request: ExecRequest, frames: FrameReader, guest: &Arc<Guest>) -> Result<(), FrameError> {
+pub async fn answer(
+    request: ExecRequest,
+    mut frames: FrameReader,
+    guest: &Arc<Guest>,
+) -> Result<(), FrameError> {
     let mut stream = frames.stream().clone();
-    ssh_agent::wait_for(&request.env).await;
+    tokio::select! {
+        biased;
+        () = ssh_agent::wait_for(&request.env) => {}
+        // Nobody is there whose command it would be.
+        () = frames.gone() => return Ok(()),
+    }
     let mut process = match start(&request, guest) {
         Ok(process) => process,
         Err(Refusal { code, message }) => {

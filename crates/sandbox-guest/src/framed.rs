@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures::{AsyncReadExt, AsyncWriteExt};
 use sandbox_wire::{FrameError, MAX_FRAME, decode, encode};
 use serde::Serialize;
@@ -7,6 +9,10 @@ use crate::stream::SessionStream;
 
 const READ_SIZE: usize = 64 * 1024;
 const LENGTH_SIZE: usize = 4;
+/// What is kept for a reader who is not there yet.
+const READ_AHEAD: usize = 1024 * 1024;
+/// How often to look whether somebody is there of whom nothing more is read.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Reads frames from a stream. What has been read of a frame is kept here, so a caller may drop the future
 /// of [`FrameReader::next`] and ask again.
@@ -32,19 +38,36 @@ impl FrameReader {
                 self.taken = body.end;
                 return message.map(Some);
             }
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
-            let filled = self.buffer.len();
-            self.buffer.resize(filled + READ_SIZE, 0);
-            let read = Truncate { buffer: &mut self.buffer, to: filled }.fill(&mut self.stream).await?;
-            if read == 0 {
-                return if filled == 0 {
+            if self.more().await? == 0 {
+                return if self.buffer.is_empty() {
                     Ok(None)
                 } else {
                     Err(FrameError::Malformed("the stream ended inside a frame".into()))
                 };
             }
         }
+    }
+
+    /// Returns when the other side is gone. What it says before that is kept for [`FrameReader::next`]; where that is
+    /// much, nothing more is read, and only a reset tells. It may be dropped and asked again as well.
+    pub async fn gone(&mut self) {
+        while self.buffer.len() < READ_AHEAD {
+            if !matches!(self.more().await, Ok(1..)) {
+                return;
+            }
+        }
+        while !self.stream.is_reset() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Reads a piece behind what is there and not given out yet; 0 at the end of the stream.
+    async fn more(&mut self) -> Result<usize, FrameError> {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + READ_SIZE, 0);
+        Truncate { buffer: &mut self.buffer, to: filled }.fill(&mut self.stream).await
     }
 
     fn whole_frame(&self) -> Result<Option<std::ops::Range<usize>>, FrameError> {

@@ -7,9 +7,38 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Host, command, eventually, is_alive, me, sh};
+use futures::AsyncWriteExt;
 use nix::unistd::geteuid;
-use sandbox_model::ExitStatus;
+use sandbox_model::{ExitStatus, GUEST_SSH_AGENT_ASIDE, SSH_AGENT_VARIABLE};
 use sandbox_wire::{ExecInput, ExecOutput, ExecRequest};
+
+/// A command whose agent's socket nobody makes here: it waits for that in vain.
+fn awaiting_its_agent(script: &str) -> ExecRequest {
+    ExecRequest { env: vec![(SSH_AGENT_VARIABLE.into(), GUEST_SSH_AGENT_ASIDE.into())], ..sh(script) }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_while_its_agent_is_awaited_starts_nothing() {
+    let host = Host::booted();
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("started");
+    let mut exec = host.exec(awaiting_its_agent(&format!("touch '{}'", mark.display()))).await;
+    exec.to.stdin(b"something").await;
+    exec.to.0.close().await.unwrap();
+    // Where nobody looked for it, the command would say first that it has started.
+    assert_eq!(exec.next().await, None);
+    assert!(!mark.exists());
+}
+
+#[tokio::test]
+async fn what_a_client_says_while_its_agent_is_awaited_reaches_its_command() {
+    let host = Host::booted();
+    let mut exec = host.exec(awaiting_its_agent("cat")).await;
+    exec.to.stdin(b"one ").await;
+    exec.to.stdin(b"two").await;
+    exec.to.send(&ExecInput::Eof).await;
+    assert_eq!(exec.finish().await.text(), "one two");
+}
 
 #[tokio::test]
 async fn output_and_exit_code_come_back() {

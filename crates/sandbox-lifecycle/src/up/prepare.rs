@@ -136,14 +136,14 @@ pub fn prepare(
         check_ssh_agent(context, request, &name)?;
         start(context, request, &name, asleep, &files, &mut state)?;
         (course.booted, course.rebuilt) = (true, false);
-        // What wakes as it was has the image that it had.
-        if !matches!(plan, Plan::Wake { kept: true, .. }) {
-            versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
-        }
     }
     drop(images);
     let outcome = keeper::lease_or_start(context, request, &name, &files)?;
     crash::point("the keeper has a client");
+    // Not before the keeper is there: a command in the guest may wait for the ssh-agent, which the keeper hands in.
+    if brings_image(&plan) && matches!(outcome, LeaseOutcome::Leased(_)) {
+        versions::record_image(context, request, &name, &image.digest, &files, &mut state)?;
+    }
     drop(lock);
     Stage::Sandbox.report(context.reporter, done(&plan), begin.elapsed());
     joined(context, request, &name, outcome)
@@ -189,6 +189,11 @@ fn tell_nothing_left(context: &Context<'_>, course: &Course, plan: &Plan) {
     if course.answers.keep() && *plan != Plan::Start {
         context.reporter.info("there is nothing left to keep, so the sandbox starts with what changed");
     }
+}
+
+/// What wakes as it was has the image that it had, and so has what runs.
+const fn brings_image(plan: &Plan) -> bool {
+    !matches!(plan, Plan::Use { .. } | Plan::Wake { kept: true, .. })
 }
 
 /// What is there, once it has what can change while it runs.

@@ -1,4 +1,6 @@
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use sandbox_lifecycle::{LifecycleError, up};
@@ -16,7 +18,25 @@ pub const CASES: &[Case] = &[
     ("a_client_killed_at_any_moment_blocks_nothing", killed_clients),
     ("a_home_volume_that_is_gone_is_replaced_with_a_warning", lost_volume),
     ("a_checkout_that_is_gone_is_an_error", lost_checkout),
+    ("the_first_command_in_a_guest_finds_its_keeper", first_command),
 ];
+
+/// It may need the user's ssh-agent, which the keeper hands in: on some runtimes it waits for that.
+fn first_command() {
+    let lab = Lab::new();
+    let (bin, log) = (lab.dir.join("bin"), lab.dir.join("commands"));
+    fs::create_dir(&bin).unwrap();
+    let (socket, shell) = (lab.files().keeper().socket, bin.join("sh"));
+    let said = format!("[ -S '{}' ] && echo kept || echo alone", socket.display());
+    let script = format!("#!/bin/sh\n{{ {said}; }} >>'{}'\nexec /bin/sh \"$@\"\n", log.display());
+    fs::write(&shell, script).unwrap();
+    fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut request = lab.request();
+    request.settings.env = BTreeMap::from([("PATH".into(), format!("{}:/usr/bin:/bin", bin.display()))]);
+    let up = up(&lab.context(), &request).unwrap();
+    assert!(up.started);
+    assert_eq!(fs::read_to_string(log).unwrap(), "kept\n");
+}
 
 fn first_and_next() {
     let lab = Lab::new();
