@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
-use sandbox_model::Digest;
+use sandbox_model::{Digest, InvalidName, SandboxName};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Layout, MsbFiles, make_private_dir};
 use sha2::Digest as _;
@@ -16,6 +16,7 @@ use crate::command;
 use crate::error::from_state;
 use crate::files::Files;
 use crate::install::Installed;
+use crate::machine;
 use crate::patience::Patience;
 
 /// How much of the machine's log goes into the answer.
@@ -30,8 +31,19 @@ pub fn first_boot(
     installed: &Installed,
     deadline: Duration,
 ) -> Result<Result<(), String>, RuntimeError> {
+    with_patience(layout, installed, deadline, Patience::default())
+}
+
+fn with_patience(
+    layout: &Layout,
+    installed: &Installed,
+    deadline: Duration,
+    patience: Patience,
+) -> Result<Result<(), String>, RuntimeError> {
+    let name: SandboxName =
+        command::TRIAL.parse().map_err(|error: InvalidName| RuntimeError::other(error.to_string()))?;
     let home = Home::new(layout, installed)?;
-    let msb = Msb::new(installed.msb.clone(), &home.files, Patience::default());
+    let msb = Msb::new(installed.msb.clone(), &home.files, patience);
     let (digest, archive) = smallest_image()?;
     let said = msb.feed(&command::load(&digest), &mut archive.as_slice(), msb.patience.work)?;
     if said.code != Some(0) {
@@ -48,8 +60,14 @@ pub fn first_boot(
         Err(error) => return Err(error),
     };
     // It may be up, half up, or gone.
-    msb.try_run(&command::end_trial(), msb.patience.ask)?;
-    Ok(outcome)
+    let ended = msb.try_run(&command::end_trial(), msb.patience.ask);
+    // Its home goes, and whatever became of the power-off, no machine is to live on without it.
+    machine::end(&layout.msb(), &name);
+    match ended {
+        // What came of the boot is known all the same.
+        Ok(_) | Err(RuntimeError::NoAnswer { .. }) => Ok(outcome),
+        Err(error) => Err(error),
+    }
 }
 
 /// The first line that tells something, with the last words of the machine.
@@ -133,4 +151,42 @@ fn append<W: Write>(to: &mut tar::Builder<W>, path: &str, content: &[u8]) -> io:
 
 fn hash(bytes: &[u8]) -> String {
     hex::encode(sha2::Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
+    use sandbox_state::Environment;
+
+    use super::*;
+    use crate::install::VERSION;
+
+    #[test]
+    fn one_that_hangs_with_its_power_off_leaves_its_verdict_and_no_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment { home: Some(dir.path().into()), ..Environment::default() };
+        let layout = Layout::new(&environment).unwrap();
+        let home = layout.msb();
+        make_private_dir(&home).unwrap();
+        // What the boot has begun: it ends with its input.
+        fs::copy("/bin/sh", home.join("msb")).unwrap();
+        fs::write(home.join("machine"), "read end\n").unwrap();
+        let mut machine = Command::new(home.join("msb"))
+            .args(["machine", "--name", command::TRIAL])
+            .current_dir(&home)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let msb = home.join("script");
+        fs::write(&msb, "#!/bin/sh\ncase $1 in load) cat >/dev/null ;; *) exec sleep 600 ;; esac\n").unwrap();
+        fs::set_permissions(&msb, PermissionsExt::from_mode(0o755)).unwrap();
+        let installed = Installed { version: VERSION, libkrunfw: msb.clone(), msb };
+        let second = Duration::from_secs(1);
+        let patience = Patience { ask: second, ..Patience::default() };
+        let outcome = with_patience(&layout, &installed, second, patience).unwrap();
+        assert_eq!(outcome, Err("a first boot was not done after 1 seconds".into()));
+        assert!(machine.try_wait().unwrap().is_some(), "it lives");
+    }
 }
