@@ -24,27 +24,41 @@ pub async fn record_part(stderr: ChildStderr, log: &Path) -> std::io::Result<()>
     copy(stderr, log, |file| Ok(rustix::stdio::dup2_stderr(file)?)).await
 }
 
-/// `begun` is told of each log that takes the place of a full one.
+/// `begun` is told of each log that takes the place of a full one. What cannot be written, on a disk that is full, say,
+/// is lost: whoever says it would wait for ever for somebody who reads it.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     log: &Path,
     begun: impl Fn(&File) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
+    let mut lost = false;
     loop {
         let count = from.read(&mut buffer).await?;
         if count == 0 {
             return Ok(());
         }
-        // Others write to it as well, and may have put it aside.
-        let mut file = open(log)?;
-        if file.metadata()?.len() > LIMIT {
-            fs_err::rename(log, log.with_extension("log.1"))?;
-            file = open(log)?;
-            begun(file.file())?;
+        match append(log, &buffer[..count], &begun) {
+            Ok(()) => lost = false,
+            // Once for all that is lost in a row.
+            Err(error) if !lost => {
+                tracing::warn!("what is said is lost: {error}");
+                lost = true;
+            }
+            Err(_) => {}
         }
-        file.write_all(&buffer[..count])?;
     }
+}
+
+fn append(log: &Path, text: &[u8], begun: impl Fn(&File) -> std::io::Result<()>) -> std::io::Result<()> {
+    // Others write to it as well, and may have put it aside.
+    let mut file = open(log)?;
+    if file.metadata()?.len() > LIMIT {
+        fs_err::rename(log, log.with_extension("log.1"))?;
+        file = open(log)?;
+        begun(file.file())?;
+    }
+    file.write_all(text)
 }
 
 fn open(log: &Path) -> std::io::Result<fs_err::File> {
@@ -65,6 +79,8 @@ pub fn tail(log: &Path, lines: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     #[test]
@@ -91,6 +107,24 @@ mod tests {
         writer.join().unwrap();
         let size = |path: &Path| fs_err::metadata(path).unwrap().len();
         assert!(size(&log) + size(&log.with_extension("log.1")) < 3 * LIMIT);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_lost_and_the_rest_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("not there yet");
+        let log = folder.join("console.log");
+        // It holds one word at a time: the second goes in once the first was taken out, and lost.
+        let (ours, mut theirs) = tokio::io::duplex(4);
+        let talk = async {
+            theirs.write_all(b"lost").await.unwrap();
+            theirs.write_all(b"kept").await.unwrap();
+            fs_err::create_dir(&folder).unwrap();
+            drop(theirs);
+        };
+        let (copied, ()) = tokio::join!(copy(ours, &log, |_| Ok(())), talk);
+        copied.unwrap();
+        assert_eq!(fs_err::read_to_string(&log).unwrap(), "kept");
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ mod monitor;
 mod parts;
 mod ports;
 mod qemu_command;
+mod said;
 mod serve;
 mod sleep;
 mod spawn;

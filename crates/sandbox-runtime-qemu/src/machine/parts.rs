@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
 use sandbox_model::ExtraMount;
@@ -12,19 +11,15 @@ use sandbox_network::{BridgeConfig, RunAs, needs_card};
 use sandbox_share::{ShareConfig, SharePart};
 use sandbox_wire::BootNetwork;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinHandle;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::config::{Accel, MachineConfig};
-use super::console::record_part;
 use super::monitor::Monitor;
 use super::qemu_command::QemuCommand;
+use super::said::Said;
 use super::spawn;
 use crate::files::MachineFiles;
 use crate::memory::new_ram;
-
-/// A part that has ended has closed its end of the pipe; a process it left behind may hold it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A boot's processes. Dropping it kills them.
 #[derive(Debug)]
@@ -42,8 +37,7 @@ pub struct Parts {
     _link: UnixStream,
     pub monitor: Monitor,
     pub ram: Ram,
-    /// Who writes down what the parts say.
-    logs: Vec<JoinHandle<()>>,
+    said: Said,
 }
 
 /// The guest's memory, with what the guest's kernel was told of the time stamp counter, and the name of the boot
@@ -124,11 +118,29 @@ impl Parts {
         ram: Ram,
         incoming: bool,
     ) -> std::io::Result<Self> {
-        let mut share = start_share(files, config).await?;
-        let mut mounts = start_mounts(files, config).await?;
-        let (mut network, network_fd) = if needs_card(&config.spec.network) {
+        let mut said = Said::new(files);
+        match Self::start_all(files, config, accel, ram, incoming, &mut said).await {
+            Ok(parts) => Ok(Self { said, ..parts }),
+            Err(error) => {
+                said.finish().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_all(
+        files: &MachineFiles,
+        config: &MachineConfig,
+        accel: Accel,
+        ram: Ram,
+        incoming: bool,
+        said: &mut Said,
+    ) -> std::io::Result<Self> {
+        let share = start_share(files, config, said).await?;
+        let mounts = start_mounts(files, config, said).await?;
+        let (network, network_fd) = if needs_card(&config.spec.network) {
             let (ours, qemus) = UnixStream::pair()?;
-            (Some(start_network(files, config, ours).await?), Some(OwnedFd::from(qemus)))
+            (Some(start_network(files, config, ours, said).await?), Some(OwnedFd::from(qemus)))
         } else {
             (None, None)
         };
@@ -148,14 +160,11 @@ impl Parts {
         let mut qemu = Command::from(qemu).kill_on_drop(true).spawn().map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot start {}: {error}", config.qemu.display()))
         })?;
+        said.listen(&mut qemu);
         let monitor = Monitor::new(monitor)?;
         let kept = link.try_clone()?;
-        let children = [Some(&mut qemu), Some(&mut share), mounts.as_mut()];
-        let network_child = network.as_mut().map(|network| &mut network.child);
-        let said = children.into_iter().chain([network_child]).flatten();
-        let logs = said.filter_map(|child| child.stderr.take()).map(|said| keep_said(files, said)).collect();
         Ok(Self {
-            logs,
+            said: Said::new(files),
             _link: kept,
             qemu,
             share,
@@ -183,21 +192,8 @@ impl Parts {
                 tracing::warn!("cannot end a part: {error}");
             }
         }
-        // Their last words are the ones that are looked for.
-        for log in self.logs.drain(..) {
-            let _ = tokio::time::timeout(LAST_WORDS, log).await;
-        }
+        self.said.finish().await;
     }
-}
-
-/// Writes down what a part says, until it ends.
-fn keep_said(files: &MachineFiles, said: ChildStderr) -> JoinHandle<()> {
-    let log = files.machine_log();
-    tokio::spawn(async move {
-        if let Err(error) = record_part(said, &log).await {
-            tracing::warn!("what a part says is no longer written down: {error}");
-        }
-    })
 }
 
 async fn internal(
@@ -206,11 +202,13 @@ async fn internal(
     fds: Vec<OwnedFd>,
     stdin: Vec<u8>,
     stdout: Stdio,
+    said: &mut Said,
 ) -> std::io::Result<(Child, Option<ChildStdin>)> {
     let mut command = std::process::Command::new(&config.program);
     command.arg("internal").args(arguments).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
     spawn::prepare(&mut command, fds);
     let mut child = Command::from(command).kill_on_drop(true).spawn()?;
+    said.listen(&mut child);
     let mut pipe = child.stdin.take();
     if let Some(pipe) = &mut pipe {
         pipe.write_all(&stdin).await?;
@@ -233,17 +231,25 @@ fn share_config(config: &MachineConfig) -> ShareConfig {
     }
 }
 
-async fn start_share(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Child> {
-    serve_share(config, &share_config(config), &files.share_socket()).await
+async fn start_share(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    said: &mut Said,
+) -> std::io::Result<Child> {
+    serve_share(config, &share_config(config), &files.share_socket(), said).await
 }
 
 /// One server for all of them, under their numbers.
-async fn start_mounts(files: &MachineFiles, config: &MachineConfig) -> std::io::Result<Option<Child>> {
+async fn start_mounts(
+    files: &MachineFiles,
+    config: &MachineConfig,
+    said: &mut Said,
+) -> std::io::Result<Option<Child>> {
     let several: Vec<SharePart> =
         config.spec.mounts.iter().map(share_part).collect::<std::io::Result<_>>()?;
     let Some(first) = several.first() else { return Ok(None) };
     let share = ShareConfig { dir: first.dir.clone(), several, ..share_config(config) };
-    serve_share(config, &share, &files.mounts_socket()).await.map(Some)
+    serve_share(config, &share, &files.mounts_socket(), said).await.map(Some)
 }
 
 /// A single file is one name of its folder, so that it may be replaced.
@@ -259,12 +265,16 @@ fn share_part(mount: &ExtraMount) -> std::io::Result<SharePart> {
     }
 }
 
-async fn serve_share(config: &MachineConfig, share: &ShareConfig, socket: &Path) -> std::io::Result<Child> {
+async fn serve_share(
+    config: &MachineConfig,
+    share: &ShareConfig,
+    socket: &Path,
+    said: &mut Said,
+) -> std::io::Result<Child> {
     let listener: UnixListener = sandbox_state::bind_socket(socket).map_err(std::io::Error::other)?;
     let arguments = ["share", "--listener-fd", "3"];
-    let (child, _) =
-        internal(config, &arguments, vec![listener.into()], serde_json::to_vec(share)?, Stdio::null())
-            .await?;
+    let (fds, text) = (vec![listener.into()], serde_json::to_vec(share)?);
+    let (child, _) = internal(config, &arguments, fds, text, Stdio::null(), said).await?;
     Ok(child)
 }
 
@@ -272,6 +282,7 @@ async fn start_network(
     files: &MachineFiles,
     config: &MachineConfig,
     socket: UnixStream,
+    said: &mut Said,
 ) -> std::io::Result<Network> {
     let workspace = &config.spec.workspace;
     let as_root = rustix::process::geteuid().is_root();
@@ -289,8 +300,8 @@ async fn start_network(
     let log = fs_err::OpenOptions::new().create(true).append(true).open(files.network_log())?;
     let fds = vec![socket.into(), log.into_parts().0.into()];
     let arguments = ["network", "--socket-fd", "3", "--log-fd", "4"];
-    let (mut child, values) =
-        internal(config, &arguments, fds, serde_json::to_vec(&bridge)?, Stdio::piped()).await?;
+    let text = serde_json::to_vec(&bridge)?;
+    let (mut child, values) = internal(config, &arguments, fds, text, Stdio::piped(), said).await?;
     let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("the bridge has no output"))?;
     Ok(Network { child, values, ready: BufReader::new(stdout) })
 }
