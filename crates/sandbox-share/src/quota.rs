@@ -5,6 +5,8 @@
 //! so the sum never passes the limit while operations run. Giving back what was there before the
 //! server started counts too: the guest may add the quota on top of what it found.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 /// One inode may be made for so many bytes of quota: an empty file takes no block, but it does take an
@@ -28,13 +30,16 @@ pub(crate) struct Quota {
     limit: Option<i64>,
     used: i64,
     inodes: i64,
+    /// Files without a name that are charged as long as they are open, by inode number. Only of roots that may overlap:
+    /// more than one may close them, and one credits them.
+    held: HashSet<u64>,
 }
 
 impl Quota {
     /// `bytes` of zero is no limit.
     pub(crate) fn new(bytes: u64) -> Self {
         let limit = (bytes > 0).then(|| signed(bytes));
-        Self { limit, used: 0, inodes: 0 }
+        Self { limit, used: 0, inodes: 0, held: HashSet::new() }
     }
 
     pub(crate) fn is_limited(&self) -> bool {
@@ -78,6 +83,23 @@ impl Quota {
 
     pub(crate) fn inode_freed(&mut self) {
         self.inodes = self.inodes.saturating_sub(1);
+    }
+
+    /// The file lost its last name, and is charged until [`Quota::let_go`].
+    pub(crate) fn hold(&mut self, ino: u64) {
+        if self.is_limited() {
+            self.held.insert(ino);
+        }
+    }
+
+    /// Nobody has the file open any more: whether it was held, and is to be credited now.
+    pub(crate) fn let_go(&mut self, ino: u64) -> bool {
+        self.held.remove(&ino)
+    }
+
+    /// Whoever had something open is gone.
+    pub(crate) fn let_go_of_all(&mut self) {
+        self.held.clear();
     }
 
     /// `None` is no limit.

@@ -66,16 +66,24 @@ impl ShareFs {
         let left = self.attributes(file.found.inner);
         let ended = file.found.kind == libc::S_IFDIR || left.as_ref().is_ok_and(|attr| attr.nlink == 0);
         let freed = left.map_or(0, |attr| allocated(&attr));
-        let open = {
-            let nodes = self.nodes();
-            file.node.is_some_and(|node| nodes.is_open(node))
-                || self.inner.is_several() && nodes.is_open_anywhere(file.found.ino)
-        };
+        let several = self.inner.is_several();
         if ended {
             let mut quota = self.quota();
             quota.inode_freed();
-            // An open file keeps its space until it is closed.
-            if !open {
+            if several {
+                // Before the look at who has it open: whoever closes it meanwhile credits it, or this does.
+                quota.hold(file.found.ino);
+            }
+        }
+        let open = {
+            let nodes = self.nodes();
+            file.node.is_some_and(|node| nodes.is_open(node))
+                || several && nodes.is_open_anywhere(file.found.ino)
+        };
+        // An open file keeps its space until it is closed.
+        if ended && !open {
+            let mut quota = self.quota();
+            if !several || quota.let_go(file.found.ino) {
                 quota.settle(0, -freed);
             }
         }
@@ -97,6 +105,7 @@ impl ShareFs {
             let freed = self.attributes(inner).map_or(0, |attr| allocated(&attr));
             self.quota().settle(0, -freed);
         }
+        self.quota().let_go_of_all();
         self.written().clear();
     }
 }

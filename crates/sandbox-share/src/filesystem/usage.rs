@@ -71,14 +71,30 @@ impl ShareFs {
     /// to the file, all of it.
     pub(super) fn settle_closed(&self, node: NodeId, inner: InnerId, gone: bool) {
         let written = self.written().remove(&node);
-        if !self.quota().is_limited() || (written.is_none() && !gone) {
+        let several = self.inner.is_several();
+        if !self.quota().is_limited() || (written.is_none() && !gone && !several) {
             return;
         }
         let Ok(attr) = self.attributes(inner) else { return };
         let now = allocated(&attr);
         let given_back = written.map_or(0, |written| (written - now).max(0));
-        let freed = if gone { now } else { 0 };
+        let freed = if self.is_freed(node, &attr, gone) { now } else { 0 };
         self.quota().settle(0, -(given_back + freed));
+    }
+
+    /// Whether the last close of `node` leaves nobody with the file. Roots that overlap know one file as two: another
+    /// may have taken its last name away, and may still have it open.
+    fn is_freed(&self, node: NodeId, attr: &Attr, gone: bool) -> bool {
+        if !self.inner.is_several() {
+            return gone;
+        }
+        let nameless = gone || attr.nlink == 0;
+        if !nameless || self.nodes().is_open_anywhere(attr.ino) || !self.quota().let_go(attr.ino) {
+            return false;
+        }
+        // What is not charged is not on the disk either: no descriptor keeps it.
+        self.nodes().doom(node);
+        true
     }
 
     /// A new file with `attr` was made.

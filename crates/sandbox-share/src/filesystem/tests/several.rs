@@ -308,11 +308,34 @@ fn space_that_is_open_by_another_root_is_not_given_back() {
         several.write_at(entry.inode, handle, 0, &vec![7; usize::try_from(3 * MIB).unwrap()]).unwrap();
         (entry.inode, handle)
     };
+    let whole = several.left();
     let (node, handle) = make("held");
     let before = several.left();
     several.share.unlink(context(), second, c"held").unwrap();
     assert_eq!(several.left(), before, "it is on the disk all the same");
     several.close(node, handle).unwrap();
+    assert!(several.left().abs_diff(whole) < MIB, "closed, it is not");
+    assert_eq!(number(several.share.getattr(context(), node, None)), Some(libc::ESTALE));
+    // Open by both, it is given back by whoever closes it last, and once.
+    let (node, handle) = make("both");
+    let there = several.look_up(second, "both").unwrap();
+    let reading = several.open(there, libc::O_RDONLY).unwrap();
+    let before = several.left();
+    several.share.unlink(context(), second, c"both").unwrap();
+    several.close(there, reading).unwrap();
+    assert_eq!(several.left(), before, "the other one has it open");
+    several.close(node, handle).unwrap();
+    assert!(several.left().abs_diff(whole) < MIB);
+    // Nor is it given back again by one that knows it by no name any more.
+    let (node, handle) = make("named");
+    several.close(node, handle).unwrap();
+    several.share.link(context(), node, first, c"again").unwrap();
+    several.share.unlink(context(), first, c"again").unwrap();
+    several.share.unlink(context(), second, c"named").unwrap();
+    assert!(several.left().abs_diff(whole) < MIB);
+    let handle = several.open(node, libc::O_RDONLY).unwrap();
+    several.close(node, handle).unwrap();
+    assert!(several.left().abs_diff(whole) < MIB);
     // The door: what nobody has open.
     let before = several.left();
     let (node, handle) = make("closed");
