@@ -19,6 +19,9 @@ pub(crate) const BLOCK: u64 = 4096;
 /// Bytes that a file system allocates beside what is written, to tell where that is.
 const SPENT_ON_ITS_OWN: i64 = 1 << 20;
 
+/// More files that were allocated in advance than this are not told apart from all others.
+const MOST_AHEAD: usize = 1 << 16;
+
 /// The quota is used up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -33,13 +36,16 @@ pub(crate) struct Quota {
     /// Files without a name that are charged as long as they are open, by inode number. Only of roots that may overlap:
     /// more than one may close them, and one credits them.
     held: HashSet<u64>,
+    /// Files that may have blocks behind their end, by inode number: holes before it do not show in their sizes. `None`
+    /// is any file.
+    ahead: Option<HashSet<u64>>,
 }
 
 impl Quota {
     /// `bytes` of zero is no limit.
     pub(crate) fn new(bytes: u64) -> Self {
         let limit = (bytes > 0).then(|| signed(bytes));
-        Self { limit, used: 0, inodes: 0, held: HashSet::new() }
+        Self { limit, used: 0, inodes: 0, held: HashSet::new(), ahead: Some(HashSet::new()) }
     }
 
     pub(crate) fn is_limited(&self) -> bool {
@@ -47,8 +53,26 @@ impl Quota {
     }
 
     /// Whether more was allocated than may be. What a file system spends on its own is no sign of that.
-    pub(crate) fn is_passed(&self) -> bool {
+    fn is_passed(&self) -> bool {
         self.limit.is_some_and(|limit| self.used > limit.saturating_add(SPENT_ON_ITS_OWN))
+    }
+
+    /// The guest allocates for the file without changing its size. Whether that is behind its end is not asked: the
+    /// size may be another one by then.
+    pub(crate) fn allocated_ahead(&mut self, ino: u64) {
+        if let Some(known) = &mut self.ahead {
+            known.insert(ino);
+            if known.len() > MOST_AHEAD {
+                self.ahead = None;
+            }
+        }
+    }
+
+    /// Whether a file that has as many blocks as its size needs is taken for one without holes. Once the quota is
+    /// passed, one that may hide some is not. All others are written over all the same: of what is in the guest's page
+    /// cache, programs were told that it is written.
+    pub(crate) fn trusts(&self, ino: u64) -> bool {
+        !self.is_passed() || self.ahead.as_ref().is_some_and(|known| !known.contains(&ino))
     }
 
     /// Sets `bytes` aside. Zero always succeeds: what allocates nothing is never refused.
@@ -163,6 +187,17 @@ mod tests {
         let mut quota = Quota::new(8192);
         quota.settle(0, -4096);
         assert_eq!(quota.bytes_left(), Some(12_288));
+    }
+
+    #[test]
+    fn only_what_was_allocated_in_advance_is_distrusted_and_only_past_the_quota() {
+        let mut quota = Quota::new(8192);
+        quota.allocated_ahead(7);
+        assert!(quota.trusts(7) && quota.trusts(8));
+        quota.settle(0, 2 * SPENT_ON_ITS_OWN);
+        assert!(!quota.trusts(7) && quota.trusts(8));
+        (0..=MOST_AHEAD as u64).for_each(|ino| quota.allocated_ahead(ino));
+        assert!(!quota.trusts(u64::MAX), "so many are not remembered");
     }
 
     #[test]

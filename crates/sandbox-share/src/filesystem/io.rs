@@ -137,11 +137,10 @@ impl ShareFs {
         self.judge(&Change::Write { node: write.node })?;
         // The host appends where its file ends, wherever the guest says it does.
         let appends = write.flags & flag(libc::O_APPEND) != 0 && !write.delayed;
-        // A file that seems whole can have holes all the same, where it was allocated in advance behind its end.
-        let trusted = !self.quota().is_passed();
         let most = |attr: &Attr| {
             let offset = if appends { attr.size } else { write.offset };
-            let size = if trusted { attr.size } else { 0 };
+            // A file that seems whole can have holes all the same, where it was allocated in advance behind its end.
+            let size = if self.quota().trusts(attr.ino) { attr.size } else { 0 };
             most_a_write_takes(size, attr.blocks.saturating_mul(512), offset, u64::from(write.size))
         };
         self.metered_handle(&file, write.handle, most, || {
@@ -172,13 +171,19 @@ impl ShareFs {
         let file = self.pin(ctx, node)?;
         self.judge(&Change::Write { node })?;
         let frees = flag(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE);
-        let most = if mode & frees != 0 { 0 } else { most_a_write_takes(0, 0, offset, length) };
-        self.metered_handle(
-            &file,
-            handle,
-            |_| most,
-            || self.inner.fallocate(ctx, file.inner, handle, mode, offset, length),
-        )
+        let keeps_size = mode & flag(libc::FALLOC_FL_KEEP_SIZE) != 0;
+        let most = |attr: &Attr| {
+            if mode & frees != 0 {
+                return 0;
+            }
+            if keeps_size {
+                self.quota().allocated_ahead(attr.ino);
+            }
+            most_a_write_takes(0, 0, offset, length)
+        };
+        self.metered_handle(&file, handle, most, || {
+            self.inner.fallocate(ctx, file.inner, handle, mode, offset, length)
+        })
     }
 
     pub(super) fn copy(

@@ -61,7 +61,9 @@ impl ShareFs {
         if self.inner.is_of(handle, file.inner) {
             return self.metered_open(file.node, file.inner, most, operation);
         }
-        if self.quota().reserve(most(&Attr::default())).is_err() {
+        // It looks at the quota itself.
+        let most = most(&Attr::default());
+        if self.quota().reserve(most).is_err() {
             return error(libc::ENOSPC);
         }
         operation()

@@ -279,3 +279,25 @@ fn holes_behind_which_was_allocated_in_advance_do_not_pass_the_quota() {
     // What there is room for, and what a file system may have spent on its own.
     assert!((2..=4).contains(&written), "{written}");
 }
+
+#[test]
+fn past_the_quota_a_file_without_holes_is_still_written_over() {
+    let guest = Guest::with(PLENTY, 8 * MIB);
+    let (whole, result) = guest.fill("whole", 2);
+    result.unwrap();
+    let ahead = guest.make("ahead", b"");
+    guest.resize(ahead, 5 * MIB).unwrap();
+    guest.allocate(ahead, libc::FALLOC_FL_KEEP_SIZE, 5 * MIB, 5 * MIB).unwrap();
+    let block = vec![7; usize::try_from(MIB).unwrap()];
+    let holes = guest.open(ahead, libc::O_RDWR).unwrap();
+    let filled = (0..5).map(|at| guest.write(ahead, holes, at * MIB, &block));
+    let refused = filled.map(number).find(Option::is_some).flatten();
+    assert_eq!(refused, Some(libc::ENOSPC), "it is passed, and goes no further");
+    let handle = guest.open(whole, libc::O_RDWR).unwrap();
+    guest.write(whole, handle, MIB, &block).unwrap();
+    // From the guest's page cache: whoever wrote it was told long ago that it is written.
+    guest.append(whole, handle, &block, true).unwrap();
+    assert_eq!(number(guest.write(whole, handle, 2 * MIB, &block)), Some(libc::ENOSPC), "nor does it grow");
+    guest.close(whole, handle);
+    guest.close(ahead, holes);
+}
