@@ -6,8 +6,6 @@
 //! words, which the engine answers in that very turn, and its answer is the sign that a frame which is sent now is the
 //! next one's. A call that followed the words at once could be taken in with them.
 
-use std::net::Ipv4Addr;
-
 use msb_krun::backends::net::NetBackend;
 
 use crate::GuestAddresses;

@@ -129,6 +129,7 @@ async fn machine(
         Start::Over(booted, early) => (booted, early),
         Start::Dropped(done) => {
             report(&called_off());
+            drop(published);
             served.tell(done, Ended::by_force()).await;
             return Ok((life, None));
         }
@@ -162,6 +163,7 @@ async fn machine(
         Cause::Part(problem) => {
             parts.end().await;
             discard_memory(files);
+            served.ports.end().await;
             return Ok((life, problem));
         }
         Cause::Order(Order::Kill { done }) => (None, Some(done)),
@@ -184,6 +186,7 @@ async fn machine(
         parts.end().await;
         discard_memory(files);
     }
+    served.ports.end().await;
     served.tell(done, ended).await;
     Ok((life, None))
 }

@@ -95,6 +95,13 @@ impl Ports {
         problem.map_or(Ok(()), Err)
     }
 
+    /// Closes all, so that whoever hears of the machine's end can have them: its process ends a moment later.
+    /// Connections go on until then.
+    pub async fn end(&self) {
+        let all: Vec<PortForward> = self.0.lock().await.iter().map(|open| open.port).collect();
+        self.close(&all).await;
+    }
+
     /// Those that were open.
     async fn close(&self, ports: &[PortForward]) -> Vec<PortForward> {
         let mut all = self.0.lock().await;
@@ -164,5 +171,21 @@ mod tests {
         assert!(published.iter().all(|(listener, guest)| {
             guest.guest == 80 && listener.local_addr().unwrap().ip().is_loopback()
         }));
+    }
+
+    #[tokio::test]
+    async fn ports_are_free_once_their_end_is_told() {
+        let free = StdListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let port = PortForward { bind: None, host: address.port(), guest: 80 };
+        let (ours, _theirs) = tokio::net::UnixStream::pair().unwrap();
+        let (link, _carried) = Link::new(ours, sandbox_guest_client::Window::Growing);
+        let ports = Ports::default();
+        ports.serve(&[port], bind(&[port]).unwrap(), &link).await;
+        let _connected = TcpStream::connect(address).await.unwrap();
+        bind(&[port]).unwrap_err();
+        ports.end().await;
+        bind(&[port]).unwrap();
     }
 }
