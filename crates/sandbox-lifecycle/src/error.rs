@@ -45,7 +45,7 @@ pub enum LifecycleError {
     #[error("port {address} cannot be published: {problem}")]
     Port { address: SocketAddr, problem: String },
     #[error("port {address} cannot be published: {holder}")]
-    PortTaken { address: SocketAddr, holder: PortHolder },
+    PortTaken { address: SocketAddr, holder: Box<PortHolder> },
     #[error("port {address} cannot be published: ports below {first} are root's on this computer")]
     PrivilegedPort { address: SocketAddr, first: u16 },
     #[error("{source_path}, which is mounted at {target}, is not there")]

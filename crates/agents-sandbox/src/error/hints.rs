@@ -69,7 +69,7 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::Port { .. } => {
                 new.hint("take another: `agents-sandbox run -p [BIND:]HOST:GUEST`, or the setting `ports`")
             }
-            LifecycleError::PortTaken { holder, .. } => taken(new, holder),
+            LifecycleError::PortTaken { holder, .. } => taken(new, *holder),
             LifecycleError::PrivilegedPort { address, .. } => new.hint(format!(
                 "take a higher one: `agents-sandbox run -p {}:GUEST`, or let everybody have it: `sysctl net.ipv4.ip_unprivileged_port_start={}`",
                 higher(address.port()),

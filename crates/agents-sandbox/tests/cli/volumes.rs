@@ -233,8 +233,8 @@ fn one_name_of_an_image_is_removed_while_another_is_used() {
         environment.run(&["exec", "--agent", agent, "true"]).success();
         environment.run(&["stop", "--cold", "--agent", agent]).success();
     }
-    let named = |agent: &str| environment.json(&["image", "inspect", "--agent", agent]);
-    let (one, other) = (named("pi"), named("opencode"));
+    let inspect = |agent: &str| environment.json(&["image", "inspect", "--agent", agent]);
+    let (one, other) = (inspect("pi"), inspect("opencode"));
     assert_eq!(one["digest"], other["digest"]);
     let reference = one["reference"].as_str().unwrap().to_string();
     let refused = environment.run(&["image", "remove", &reference]);

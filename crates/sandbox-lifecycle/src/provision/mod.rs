@@ -60,13 +60,13 @@ pub fn provision(context: &Context<'_>, request: &UpRequest, up: &Up) -> Result<
 fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly) -> Result<Provisioned> {
     let target = request.target();
     let files = context.layout.sandbox_state(&target.checkout, target.agent);
-    let look = || {
+    let compare = || {
         let home = read_record::<ProjectState>(&files.state())?.unwrap_or_default().home_volume;
         let record = read_record::<ProvisionRecord>(&files.provision())?.unwrap_or_default();
         let bundle = Bundle::new(assembly, &record, home.as_ref())?;
         Ok::<_, LifecycleError>((home, record, bundle))
     };
-    if look()?.2.is_empty() {
+    if compare()?.2.is_empty() {
         return Ok(Provisioned::Unchanged);
     }
     let mut answer: Option<Answer> = None;
@@ -75,7 +75,7 @@ fn send(context: &Context<'_>, request: &UpRequest, up: &Up, assembly: &Assembly
         if answer.is_some() {
             check_still_up(context, up)?;
         }
-        let found = look()?;
+        let found = compare()?;
         let meant = answer.as_ref().is_some_and(|answer| answer.restarts(&files));
         let served = files.daemon().exists() && (meant || found.2.touches(up.profile.config.guest_dir));
         if !served {

@@ -14,7 +14,7 @@ pub fn check(context: &Context<'_>, wanted: &[PortForward], own: &[PortForward])
     match refused(wanted, own) {
         None => Ok(()),
         Some((address, error)) if error.kind() == ErrorKind::AddrInUse => {
-            Err(LifecycleError::PortTaken { address, holder: holder(context, address) })
+            Err(LifecycleError::PortTaken { address, holder: Box::new(holder(context, address)) })
         }
         Some((address, error)) => Err(refusal(address, &error)),
     }
@@ -26,10 +26,10 @@ pub fn check_beside(context: &Context<'_>, open: &[PortForward], own: &[PortForw
     for (at, port) in open.iter().enumerate().filter(|(_, port)| !own.contains(port)) {
         let asked = open[..at].iter().filter(|other| *other != port);
         if let Some((address, other)) = clash(port, asked) {
-            return Err(LifecycleError::PortTaken { address, holder: PortHolder::Asked(other) });
+            return Err(LifecycleError::PortTaken { address, holder: Box::new(PortHolder::Asked(other)) });
         }
         if let Some((address, _)) = clash(port, own) {
-            return Err(LifecycleError::PortTaken { address, holder: holder(context, address) });
+            return Err(LifecycleError::PortTaken { address, holder: Box::new(holder(context, address)) });
         }
     }
     check(context, open, own)

@@ -98,8 +98,7 @@ pub fn prepare(
         | Plan::Start => {
             asleep = existing.as_ref().is_some_and(|info| info.saved_memory.is_some()) && plan == Plan::Start;
             let changes = existing.as_ref().map(|info| drift(&info.spec, &wanted)).unwrap_or_default();
-            let live = existing.as_ref().filter(|info| !info.status.is_at_rest());
-            ports::check(context, &wanted.ports, live.map_or(&[], |info| &info.spec.ports))?;
+            check_ports(context, existing.as_ref(), &wanted)?;
             let choice = match home::ask(context, &course.answers, &plan, &state, &wanted, &changes)? {
                 ControlFlow::Continue(choice) => choice,
                 ControlFlow::Break(question) => return Ok(Outcome::Ask(question)),
@@ -121,9 +120,7 @@ pub fn prepare(
                 name.clone_from(&today);
                 wanted.name = today;
             }
-            if matches!(plan, Plan::Create | Plan::Recreate | Plan::StopAndRecreate) {
-                host_path::begin_anew(&files)?;
-            }
+            host_path_anew(&plan, &files)?;
             if !settle(context, &plan, &wanted)? {
                 return Ok(Outcome::Unsettled);
             }
@@ -189,6 +186,20 @@ fn tell_nothing_left(context: &Context<'_>, course: &Course, plan: &Plan) {
     if course.answers.keep() && *plan != Plan::Start {
         context.reporter.info("there is nothing left to keep, so the sandbox starts with what changed");
     }
+}
+
+/// A new root disk has nothing of what was done on the old one.
+fn host_path_anew(plan: &Plan, files: &SandboxFiles) -> Result<()> {
+    if matches!(plan, Plan::Create | Plan::Recreate | Plan::StopAndRecreate) {
+        host_path::begin_anew(files)?;
+    }
+    Ok(())
+}
+
+/// Those that the sandbox itself has while it runs are its own.
+fn check_ports(context: &Context<'_>, existing: Option<&SandboxInfo>, wanted: &SandboxSpec) -> Result<()> {
+    let live = existing.filter(|info| !info.status.is_at_rest());
+    ports::check(context, &wanted.ports, live.map_or(&[], |info| &info.spec.ports))
 }
 
 /// What wakes as it was has the image that it had, and so has what runs.

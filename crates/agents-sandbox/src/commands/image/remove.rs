@@ -42,7 +42,7 @@ pub fn run(app: &App, args: &ImageRemoveArgs) -> CommandResult {
 }
 
 fn shown(names: &[ImageRef]) -> String {
-    let named: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = names.len() - named.len();
-    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+    let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = names.len() - first.len();
+    if more > 0 { format!("{} and {more} more", first.join(", ")) } else { first.join(", ") }
 }
