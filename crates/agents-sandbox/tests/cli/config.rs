@@ -26,7 +26,7 @@ fn a_bad_value_shows_its_place() {
     [exit 1]
     ");
     let environment = TestEnvironment::new();
-    let mut command = environment.command(&["stop"]);
+    let mut command = environment.command(&["exec", "true"]);
     command.env("AGENTS_SANDBOX_CPUS", "many");
     assert_snapshot!(environment.finish(&mut command), @"
     error: AGENTS_SANDBOX_CPUS: `many` is not a number of processors from 0 (all) to 255

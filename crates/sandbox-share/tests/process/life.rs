@@ -60,8 +60,12 @@ fn kill_the_parent(connected: bool) {
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (outer, socket) = line.trim().split_once(' ').unwrap();
     let outer: u32 = outer.parse().unwrap();
-    eventually("the sandbox is entered", || server::youngest(outer) != outer && server::in_sandbox(outer));
-    let inner = server::youngest(outer);
+    let mut inner = None;
+    eventually("the sandbox is entered", || {
+        inner = server::in_sandbox(outer).filter(|inner| *inner != outer);
+        inner.is_some()
+    });
+    let inner = inner.unwrap();
     let guest = connected.then(|| Guest::boot(UnixStream::connect(socket).unwrap(), 0));
     assert!(alive(outer) && alive(inner));
     kill_process(Pid::from_child(&parent), Signal::KILL).unwrap();

@@ -128,12 +128,15 @@ pub fn youngest(pid: u32) -> u32 {
     at
 }
 
-/// Whether the youngest process below `pid` waits, behind its walls, for a machine: it has no
-/// capabilities any more.
-pub fn in_sandbox(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", youngest(pid))).unwrap_or_default();
-    let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
-    bounding.is_some_and(|set| set.trim().chars().all(|digit| digit == '0'))
+/// The youngest process below `pid`, if it waits, behind its walls, for a machine: it has no capabilities any more. So
+/// have those that started it and those that tried out whether it could be, but these are the first of no namespace.
+pub fn in_sandbox(pid: u32) -> Option<u32> {
+    let youngest = youngest(pid);
+    let status = fs::read_to_string(format!("/proc/{youngest}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let is_first = field("NSpid:")?.split_whitespace().last() == Some("1");
+    let has_none = field("CapBnd:")?.trim().chars().all(|digit| digit == '0');
+    (is_first && has_none).then_some(youngest)
 }
 
 fn children(pid: u32) -> Vec<u32> {
