@@ -85,6 +85,8 @@ pub fn boot(
             if woken { Ok(()) } else { accel::remember(&layout.dir, &qemu, &accels, used) }
         }
         Some(StartReport::Failed { problem, log }) => Err(RuntimeError::BootFailed { name, problem, log }),
+        // One whose starter died before it could say that it boots: the change lock was free, and so was the machine's.
+        Some(StartReport::Taken) => wait_until_running(&name, files),
         None => Err(RuntimeError::BootFailed {
             name,
             problem: "the machine process ended before the guest was ready".into(),
@@ -168,9 +170,9 @@ fn run_machine(
     }
     match serde_json::from_str(&line) {
         Ok(ready @ StartReport::Ready { .. }) => Ok(Some(ready)),
-        Ok(failed @ StartReport::Failed { .. }) => {
+        Ok(over @ (StartReport::Failed { .. } | StartReport::Taken)) => {
             child.wait()?;
-            Ok(Some(failed))
+            Ok(Some(over))
         }
         Err(_) => {
             child.wait()?;

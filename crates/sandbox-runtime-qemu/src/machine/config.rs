@@ -68,4 +68,6 @@ pub enum StartReport {
         /// The last lines of the guest's console; empty where it never had one.
         log: String,
     },
+    /// Another process has the sandbox's lock: its starter died, and it boots for whoever comes next.
+    Taken,
 }

@@ -2,7 +2,7 @@
 
 use sandbox_model::Status;
 use sandbox_runtime::RuntimeError;
-use sandbox_state::{Lock, LockMode};
+use sandbox_state::{Lock, LockMode, StateError};
 
 use crate::error::from_state;
 use crate::files::MachineFiles;
@@ -16,16 +16,20 @@ pub struct Life {
 }
 
 impl Life {
-    /// Takes the lock for as long as this process lives. Fails when a machine is alive already.
-    pub fn begin(files: &MachineFiles) -> Result<Self, RuntimeError> {
-        let lock = Lock::try_take(&files.lock(), LockMode::Exclusive, "machine").map_err(from_state)?;
+    /// Takes the lock for as long as this process lives. `None` where a machine is alive already.
+    pub fn begin(files: &MachineFiles) -> Result<Option<Self>, RuntimeError> {
+        let lock = match Lock::try_take(&files.lock(), LockMode::Exclusive, "machine") {
+            Ok(lock) => lock,
+            Err(StateError::Held { .. }) => return Ok(None),
+            Err(error) => return Err(from_state(error)),
+        };
         let mut life = Self { lock, files: files.clone() };
         match fs_err::remove_file(files.problem()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
         life.say(&Status::Starting);
-        Ok(life)
+        Ok(Some(life))
     }
 
     /// Where the word cannot be written the machine goes on: the lock is what counts.
@@ -47,5 +51,23 @@ impl Life {
                 self.say(&Status::Crashed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_lives_at_a_time_and_keeps_its_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = MachineFiles::new(dir.path());
+        let first = Life::begin(&files).unwrap().expect("nobody is alive");
+        let word = || fs_err::read_to_string(files.lock()).unwrap();
+        let before = word();
+        assert!(Life::begin(&files).unwrap().is_none());
+        assert_eq!(word(), before);
+        first.end(None);
+        assert!(Life::begin(&files).unwrap().is_some());
     }
 }

@@ -78,7 +78,10 @@ pub fn run(dir: &Path) -> Result<(), RuntimeError> {
             .map_err(std::io::Error::from)?;
     }
     let files = MachineFiles::new(dir);
-    let life = Life::begin(&files)?;
+    let Some(life) = Life::begin(&files)? else {
+        report(&StartReport::Taken);
+        return Ok(());
+    };
     let listener = sandbox_state::bind_socket(&files.socket()).map_err(from_state)?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
