@@ -116,25 +116,19 @@ fn almost(definition: &clap::Command, word: &str) -> Option<String> {
     near.min().map(|(_, command)| command.to_string())
 }
 
-/// Of a flag that only `run` and `shell` have, the parser would say how to pass it as a value, which nobody wants.
+/// So many commands that have a flag are named: a line can be read.
+const NAMED: usize = 6;
+
+/// Of a flag that only other commands have, the parser would say how to pass it as a value, which nobody wants.
 pub fn name_the_command_of_a_flag(definition: &clap::Command, mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
     let name = flag.split(['=', ' ']).next().unwrap_or_default().to_string();
-    let has = |command: &str| {
-        definition.find_subcommand(command).is_some_and(|command| {
-            command
-                .get_arguments()
-                .any(|argument| argument.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long)))
-        })
-    };
-    let whose = match (has("run"), has("shell")) {
-        (true, true) => "`run` and `shell`",
-        (true, false) => "`run`",
-        (false, true) => "`shell`",
-        (false, false) => return error,
+    let Some(whose) = name.strip_prefix("--").and_then(|long| spoken(&commands_with(definition, long)))
+    else {
+        return error;
     };
     let is_a_setting = KEYS.iter().any(|key| key.flag == Some(name.as_str()));
     let instead = if is_a_setting { "; other commands follow the settings" } else { "" };
@@ -142,6 +136,38 @@ pub fn name_the_command_of_a_flag(definition: &clap::Command, mut error: clap::E
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error.remove(ContextKind::SuggestedArg);
     error
+}
+
+/// The commands that have a flag, as they are typed: first those of one word. One that is there under a group as well
+/// (`sandbox stop`), or for one kind alone (`image prune`), is not said twice.
+fn commands_with(definition: &clap::Command, long: &str) -> Vec<String> {
+    let has = |command: &clap::Command| {
+        command.get_arguments().any(|it| it.get_long() == Some(long) && !it.is_hide_set())
+    };
+    let shown = || definition.get_subcommands().filter(|command| !command.is_hide_set());
+    let mut found: Vec<String> =
+        shown().filter(|command| has(command)).map(|command| command.get_name().to_string()).collect();
+    for group in shown() {
+        for command in group.get_subcommands().filter(|command| !command.is_hide_set() && has(command)) {
+            if !found.iter().any(|one| one == command.get_name()) {
+                found.push(format!("{} {}", group.get_name(), command.get_name()));
+            }
+        }
+    }
+    found
+}
+
+/// Them in a sentence, if there are any.
+fn spoken(commands: &[String]) -> Option<String> {
+    let quoted: Vec<String> = commands.iter().take(NAMED).map(|command| format!("`{command}`")).collect();
+    let (last, before) = quoted.split_last()?;
+    Some(if commands.len() > NAMED {
+        format!("{} and others", quoted.join(", "))
+    } else if before.is_empty() {
+        last.clone()
+    } else {
+        format!("{} and {last}", before.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -231,6 +257,8 @@ mod tests {
         assert!(!said.contains("as a value"), "{said}");
         let said = refusal(&["stop", "--serve-only"]).unwrap_or_default();
         assert!(said.contains("'--serve-only' is a flag of `run`\n"), "no setting says it: {said}");
+        let said = refusal(&["exec", "--cold", "true"]).unwrap_or_default();
+        assert!(said.contains("'--cold' is a flag of `stop`\n"), "{said}");
         // One that nobody has is what it was.
         let said = refusal(&["exec", "--nonsense"]).unwrap_or_default();
         assert!(said.contains("unexpected argument '--nonsense'") && !said.contains("a flag of"), "{said}");

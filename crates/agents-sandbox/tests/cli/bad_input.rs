@@ -144,6 +144,25 @@ fn a_flag_of_another_command_is_no_value() {
     ");
 }
 
+/// All that have it are found by the definition, and not more of them named than can be read.
+#[test]
+fn a_flag_of_many_commands_is_told_of_as_one() {
+    let environment = TestEnvironment::new();
+    for (words, whose) in [
+        (
+            &["network", "allow", "a.example", "--dry-run"][..],
+            "'--dry-run' is a flag of `run`, `shell`, `stop`, `kill`, `build`, `prune` and others\n",
+        ),
+        (&["exec", "--cold", "true"], "'--cold' is a flag of `stop`\n"),
+        (&["list", "--older-than", "5d"], "'--older-than' is a flag of `prune`, `df` and `storage list`\n"),
+    ] {
+        let ran = environment.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran}");
+        assert!(ran.stderr.contains(whose), "{words:?}: {ran}");
+        assert!(!ran.stderr.contains("as a value"), "{words:?}: {ran}");
+    }
+}
+
 /// One that begins with a dash too: it is a value, and no flag that nobody knows.
 #[test]
 fn every_value_is_refused_with_the_form_that_is_meant() {
