@@ -126,11 +126,12 @@ pub fn name_the_command_of_a_flag(definition: &clap::Command, mut error: clap::E
         return error;
     }
     let name = flag.split(['=', ' ']).next().unwrap_or_default().to_string();
-    let Some(whose) = name.strip_prefix("--").and_then(|long| spoken(&commands_with(definition, long)))
-    else {
-        return error;
-    };
+    let Some(long) = name.strip_prefix("--") else { return error };
+    let commands = commands_with(definition, long);
+    let Some(whose) = spoken(&commands) else { return error };
+    // Of a sandbox, that is; when to prune is no business of the others.
     let is_a_setting = KEYS.iter().any(|key| key.flag == Some(name.as_str()));
+    let is_a_setting = is_a_setting && commands.iter().any(|command| command == "run");
     let instead = if is_a_setting { "; other commands follow the settings" } else { "" };
     let tip = format!("'{name}' is a flag of {whose}{instead}");
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
