@@ -56,7 +56,11 @@ fn port(environment: &TestEnvironment) -> u16 {
 #[test]
 fn a_demo_ends_no_sandbox_that_may_sleep_since_the_last_one() {
     let environment = checkout();
-    let (_, calls) = demo(&environment);
+    let (ran, calls) = demo(&environment);
+    assert!(
+        ran.stdout.contains("a package source that it refused"),
+        "a stranger would take it for a fault: {ran}"
+    );
     let first = port(&environment);
     assert!(calls.contains("run --yes -- run ") && !calls.contains("stop"), "{calls}");
     let (_, calls) = demo(&environment);
