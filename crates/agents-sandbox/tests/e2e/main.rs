@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stderr, reason = "a test that failed shows the sandbox's logs")]
 
+#[path = "../../../sandbox-image/tests/engines/account.rs"]
+mod account;
 mod agents;
 mod docker;
 mod ordinary;

@@ -1,13 +1,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use crate::account::Account;
 
 /// Someone without any right of root's: an own home, an own copy of the program, a rootless image engine.
 ///
 /// Root makes a user for it; anyone else is such a person already.
 pub struct Person {
-    name: Option<String>,
+    /// Gone with all that was its own when the person is.
+    account: Option<Account>,
     home: PathBuf,
     program: PathBuf,
     project: PathBuf,
@@ -22,32 +25,25 @@ impl Person {
             let project = home.join("ordinary-project");
             fs::create_dir(&project).unwrap();
             let program = PathBuf::from(env!("CARGO_BIN_EXE_agents-sandbox"));
-            return Self { name: None, home, program, project, _scratch: Some(scratch) };
+            return Self { account: None, home, program, project, _scratch: Some(scratch) };
         }
-        let name = format!("asb-e2e-{}", std::process::id());
-        let home = Path::new("/home").join(&name);
-        let made = Command::new("/usr/sbin/useradd")
-            .args(["--create-home", "--home-dir"])
-            .arg(&home)
-            .args(["--shell", "/bin/bash", &name])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let account = Account::make(format!("asb-e2e-{}", std::process::id()));
+        let home = account.home.clone();
         let program = home.join("agents-sandbox");
         fs::copy(env!("CARGO_BIN_EXE_agents-sandbox"), &program).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let project = home.join("ordinary-project");
-        let person = Self { name: Some(name), home, program, project, _scratch: None };
+        let person = Self { account: Some(account), home, program, project, _scratch: None };
         assert!(person.run("mkdir", &["ordinary-project".into()]).status.success());
         person
     }
 
     /// Runs a command as the person, in the home until there is a project.
     fn run(&self, program: &str, arguments: &[String]) -> Output {
-        let mut command = match &self.name {
-            Some(name) => {
+        let mut command = match &self.account {
+            Some(account) => {
                 let mut command = Command::new("/usr/sbin/runuser");
-                command.args(["-u", name, "--", program]);
+                command.args(["-u", &account.name, "--", program]);
                 command
             }
             None => Command::new(program),
@@ -94,9 +90,5 @@ impl Drop for Person {
     fn drop(&mut self) {
         let program = self.program.to_string_lossy().into_owned();
         let _ = self.run(&program, &["kill".into(), "--force".into()]);
-        if let Some(name) = &self.name {
-            // Layers of a rootless engine belong to the person's other ids; userdel's recursion takes them.
-            let _ = Command::new("/usr/sbin/userdel").args(["--remove", name]).output();
-        }
     }
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod account;
 mod archive;
 mod custom_base;
 mod managed_base;

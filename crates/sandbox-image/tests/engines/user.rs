@@ -1,8 +1,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use sandbox_state::{Lock, LockMode};
 
+use crate::account::Account;
 use crate::workshop::{HOME, rootfs};
 
 /// Runs a flow as whoever runs the tests, with the bootstrapped root file system from the cache.
@@ -25,7 +27,7 @@ pub fn as_ordinary_user(flow: fn()) {
     if std::env::var_os(HOME).is_some() || !rustix::process::geteuid().is_root() {
         return as_caller(flow);
     }
-    let user = User::make();
+    let user = Account::make(format!("asb{}", std::process::id()));
     let cache = Cache::take("user");
     let binary = user.home.join("tests");
     std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
@@ -55,26 +57,6 @@ fn run_test(command: &mut Command, cache: &Cache, home: &Path) {
 fn sh(script: &str) {
     let status = Command::new("sh").args(["-euc", script]).status().unwrap();
     assert!(status.success(), "{script}: {status}");
-}
-
-struct User {
-    name: String,
-    home: PathBuf,
-}
-
-impl User {
-    fn make() -> Self {
-        let name = format!("asb{}", std::process::id());
-        let home = PathBuf::from("/home").join(&name);
-        sh(&format!("useradd --create-home --home-dir {} --shell /bin/sh {name}", home.display()));
-        Self { name, home }
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        let _ = Command::new("userdel").args(["--remove", &self.name]).status();
-    }
 }
 
 /// A root file system that one kind of user bootstrapped.
@@ -117,4 +99,31 @@ impl Cache {
         }
         self.lock.take();
     }
+}
+
+#[test]
+fn an_account_leaves_nothing_behind() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let account = Account::make(format!("asb-gone-{}", std::process::id()));
+    let (name, home) = (account.name.clone(), account.home.clone());
+    let left = Path::new("/tmp").join(format!("{name}-left"));
+    let script =
+        format!("mkdir {0}.new && touch {0}.new/file && mv {0}.new {0} && exec sleep 600", left.display());
+    let mut child = Command::new("runuser")
+        .args(["-u", &name, "--", "sh", "-c", &script])
+        .current_dir("/")
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !left.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the user's process does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(account);
+    assert!(!child.wait().unwrap().success(), "its process was ended");
+    assert!(!left.exists() && !home.exists());
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+    assert!(!passwd.lines().any(|line| line.starts_with(&format!("{name}:"))), "{passwd}");
 }
