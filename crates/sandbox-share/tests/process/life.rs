@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 
@@ -45,19 +45,34 @@ pub fn a_checkout_whose_place_became_a_link_is_not_served() {
     assert!(!Server::start(&config).wait().success());
 }
 
+/// The parent of a server. It ends with the test, however that goes: the end of its stdin ends it and its server.
+struct Parent(Child);
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a server under another process, kills that one, and returns nothing: both processes of the
 /// server must be gone.
 fn kill_the_parent(connected: bool) {
     let dir = checkout(me());
     let config = server::config(dir.path(), me());
-    let mut parent = Command::new(std::env::current_exe().unwrap())
+    // What a killed process leaves there goes when the test ends, too.
+    let sockets = tempfile::tempdir().unwrap();
+    let parent = Command::new(std::env::current_exe().unwrap())
         .arg(server::PARENT_VERB)
         .arg(serde_json::to_string(&config).unwrap())
+        .env("TMPDIR", sockets.path())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut parent = Parent(parent);
     let mut line = String::new();
-    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(parent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (outer, socket) = line.trim().split_once(' ').unwrap();
     let outer: u32 = outer.parse().unwrap();
     let mut inner = None;
@@ -68,11 +83,10 @@ fn kill_the_parent(connected: bool) {
     let inner = inner.unwrap();
     let guest = connected.then(|| Guest::boot(UnixStream::connect(socket).unwrap(), 0));
     assert!(alive(outer) && alive(inner));
-    kill_process(Pid::from_child(&parent), Signal::KILL).unwrap();
-    parent.wait().unwrap();
+    kill_process(Pid::from_child(&parent.0), Signal::KILL).unwrap();
+    parent.0.wait().unwrap();
     eventually("both processes end", || !alive(outer) && !alive(inner));
     drop(guest);
-    std::fs::remove_dir_all(std::path::Path::new(socket).parent().unwrap()).unwrap();
 }
 
 pub fn no_orphan_before_the_machine_connects() {

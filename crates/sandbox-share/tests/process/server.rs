@@ -109,14 +109,15 @@ pub fn serve(arguments: &[String]) {
     }
 }
 
-/// Runs the other verb: a parent that only waits. Prints the server's socket once it is there.
+/// Runs the other verb: a parent that only waits, for as long as whoever started it holds its stdin. Prints the
+/// server's socket once it is there.
 pub fn start_and_wait(arguments: &[String]) {
     let config: ShareConfig = serde_json::from_str(&arguments[0]).unwrap();
     let server = Server::start(&config);
     let mut out = std::io::stdout();
     writeln!(out, "{} {}", server.child.id(), server.socket.display()).unwrap();
     out.flush().unwrap();
-    std::thread::sleep(Duration::from_mins(10));
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
 /// The last in the line of first children.
