@@ -27,7 +27,7 @@ pub use compose::{
 pub use context::{ContextEntry, ContextError, ProjectContext};
 pub use engine::{
     Archive, Attempt, BuildRequest, Engine, EngineImage, EngineName, EngineSetting, EngineSettings, NoEngine,
-    UnknownEngine, find,
+    UnknownEngine, find, find_with_images,
 };
 pub use error::{BuildFailure, ImageError, Result};
 pub use events::{Events, Silent, Step};

@@ -74,22 +74,25 @@ impl EngineImages {
         }
     }
 
+    fn settings(&self, context: &Context<'_>, wish: Option<&BuildRequest>) -> EngineSettings {
+        // The host's loopback is that of no container.
+        let on_loopback = |proxies: &Proxies| proxies.each().iter().any(|proxy| proxy.is_loopback());
+        let here = wish.and_then(|wish| wish.proxies.as_ref()).is_some_and(on_loopback);
+        EngineSettings {
+            dir: context.layout.engine(),
+            runtime_dir: self.client.runtime_dir.clone(),
+            docker_network: self.docker_network.clone().or(here.then(|| "host".into())),
+            environment: wish.map(|wish| self.client(wish).proxy_environment()).unwrap_or_default(),
+        }
+    }
+
     fn engine(
         &self,
         context: &Context<'_>,
         setting: EngineSetting,
         wish: Option<&BuildRequest>,
     ) -> Result<Box<dyn sandbox_image::Engine>> {
-        // The host's loopback is that of no container.
-        let on_loopback = |proxies: &Proxies| proxies.each().iter().any(|proxy| proxy.is_loopback());
-        let here = wish.and_then(|wish| wish.proxies.as_ref()).is_some_and(on_loopback);
-        let settings = EngineSettings {
-            dir: context.layout.engine(),
-            runtime_dir: self.client.runtime_dir.clone(),
-            docker_network: self.docker_network.clone().or(here.then(|| "host".into())),
-            environment: wish.map(|wish| self.client(wish).proxy_environment()).unwrap_or_default(),
-        };
-        Ok(sandbox_image::find(setting, &settings)?)
+        Ok(sandbox_image::find(setting, &self.settings(context, wish))?)
     }
 }
 
@@ -122,7 +125,9 @@ impl Images for EngineImages {
     }
 
     fn unnamed(&self, context: &Context<'_>, engine: EngineSetting) -> Result<Vec<SeenUnnamed>> {
-        let managed = self.engine(context, engine, None)?.list_managed()?;
+        let settings = self.settings(context, None);
+        let Some(engine) = sandbox_image::find_with_images(engine, &settings)? else { return Ok(Vec::new()) };
+        let managed = engine.list_managed()?;
         let unnamed = managed.into_iter().filter(|image| image.names.is_empty());
         Ok(unnamed
             .map(|image| SeenUnnamed { id: image.id, created: image.created, size: image.size })

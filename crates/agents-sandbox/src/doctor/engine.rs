@@ -20,9 +20,13 @@ pub fn check(settings: &Settings) -> Found {
             return Found { finding: Finding::missing(CHECK, error.to_string(), hint), rootless: false };
         }
     };
+    // Its short-lived files are in a folder that is named after the storage: each look would leave another one behind.
+    // Not wherever TMPDIR is, for the name of that one must be short.
+    let short = tempfile::Builder::new().prefix("asb-").tempdir_in("/tmp").ok();
+    let runtime_dir = short.as_ref().map(|dir| dir.path().into());
     let engines = EngineSettings {
         dir: storage.path().into(),
-        runtime_dir: ClientSettings::from_process().runtime_dir,
+        runtime_dir: runtime_dir.or_else(|| ClientSettings::from_process().runtime_dir),
         ..EngineSettings::default()
     };
     let wanted = settings.image_engine.value.to_string().parse().unwrap_or_default();

@@ -25,6 +25,10 @@ fn programs_get_json() {
     assert!(grades.len() >= 9, "{ran}");
     assert_eq!(ran.code == Some(0), !grades.contains(&"missing"), "{ran}");
     assert!(!environment.path("home/data").exists(), "it makes nothing");
+    // Engines make others of their own accord; this is the name of ours.
+    let names = std::fs::read_dir(environment.path("run")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.starts_with("agents-sandbox-")), "{names:?}");
 }
 
 #[test]

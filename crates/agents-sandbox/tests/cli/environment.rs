@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,9 +14,11 @@ pub struct TestEnvironment {
 impl TestEnvironment {
     pub fn new() -> Self {
         let environment = Self { root: tempfile::tempdir().unwrap() };
-        for dir in ["home", "project", "bin"] {
+        for dir in ["home", "project", "bin", "run", "tmp"] {
             std::fs::create_dir(environment.path(dir)).unwrap();
         }
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(environment.path("run"), private).unwrap();
         environment
     }
 
@@ -54,6 +57,8 @@ impl TestEnvironment {
         command.env("XDG_CONFIG_HOME", home.join("config"));
         command.env("XDG_STATE_HOME", home.join("state"));
         command.env("XDG_DATA_HOME", home.join("data"));
+        // What engines and programs that are ended leave behind goes with the environment.
+        command.env("XDG_RUNTIME_DIR", self.path("run")).env("TMPDIR", self.path("tmp"));
         command.env("AGENTS_SANDBOX_FAKE_RUNTIME", self.path("runtime"));
     }
 

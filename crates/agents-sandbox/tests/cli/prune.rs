@@ -1,5 +1,7 @@
 //! `prune`, and the prunes of one kind.
 
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
 use insta::assert_snapshot;
 
 use crate::environment::{TestEnvironment, without_hash};
@@ -28,6 +30,32 @@ fn a_dry_run_shows_what_would_go_and_removes_nothing() {
     assert_eq!((&json["dry_run"], &json["sandboxes"][0]), (&true.into(), &name.clone().into()), "{json:#}");
     assert_eq!(environment.sandbox(), name);
     assert_eq!(environment.volumes().len(), 1);
+}
+
+/// An engine that only looks would make its storage, and a folder for it where a reboot alone clears up.
+#[test]
+fn a_dry_run_makes_nothing_for_an_engine_that_has_nothing() {
+    let environment = TestEnvironment::new();
+    let program =
+        environment.write("bin/buildah", "#!/bin/sh\necho \"$*\" >> \"$HOME/../asked\"\necho '[]'\n");
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let dry_run = || {
+        let mut command = environment.command(&["prune", "--dry-run"]);
+        let of_machine = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(environment.path("bin")).chain(std::env::split_paths(&of_machine));
+        command.env("PATH", std::env::join_paths(path).unwrap());
+        command.env_remove("AGENTS_SANDBOX_FAKE_RUNTIME").env("AGENTS_SANDBOX_IMAGE_ENGINE", "buildah");
+        let ran = environment.finish(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran}");
+        let asked = environment.path("asked").exists();
+        let folders = std::fs::read_dir(environment.path("run")).unwrap().count();
+        (asked, folders, environment.path("home/data/agents-sandbox/engine").exists())
+    };
+    assert_eq!(dry_run(), (false, 0, false));
+    // The door beside the wall: a storage is looked at.
+    let storage = environment.path("home/data/agents-sandbox/engine/storage");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(storage).unwrap();
+    assert!(dry_run().0, "buildah is asked");
 }
 
 #[test]

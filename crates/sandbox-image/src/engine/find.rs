@@ -4,7 +4,7 @@ use super::buildah::Buildah;
 use super::docker::Docker;
 use super::podman::Podman;
 use super::{Engine, EngineName, EngineSetting, EngineSettings};
-use crate::Result;
+use crate::{Result, files};
 
 /// Why one engine cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +37,8 @@ impl fmt::Display for NoEngine {
 /// Finds an engine that works: the one that is set, or the first of docker (its daemon must answer), podman
 /// and buildah. The error of the inner kind [`crate::ImageError::NoEngine`] lists what each lacks.
 pub fn find(setting: EngineSetting, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
-    let names = match setting {
-        EngineSetting::Auto => EngineName::ALL.to_vec(),
-        EngineSetting::Only(name) => vec![name],
-    };
     let mut attempts = Vec::new();
-    for name in names {
+    for name in names(setting) {
         let found = match name {
             EngineName::Docker => Docker::find(settings)?.map(|engine| Box::new(engine) as Box<dyn Engine>),
             EngineName::Podman => Podman::find(settings)?.map(|engine| Box::new(engine) as Box<dyn Engine>),
@@ -54,6 +50,41 @@ pub fn find(setting: EngineSetting, settings: &EngineSettings) -> Result<Box<dyn
         }
     }
     Err(NoEngine { attempts }.into())
+}
+
+/// [`find`] for whoever only looks at what an engine has, or removes of it. It makes nothing: `None` where that could
+/// only be in a storage of ours, and there is none.
+pub fn find_with_images(
+    setting: EngineSetting,
+    settings: &EngineSettings,
+) -> Result<Option<Box<dyn Engine>>> {
+    if files::storage(&settings.dir).exists() {
+        return find(setting, settings).map(Some);
+    }
+    let mut attempts = Vec::new();
+    for name in names(setting) {
+        let problem = match name {
+            EngineName::Docker => match Docker::find(settings)? {
+                Ok(engine) => return Ok(Some(Box::new(engine))),
+                Err(problem) => problem,
+            },
+            EngineName::Podman | EngineName::Buildah => {
+                if which::which(name.as_str()).is_ok() {
+                    return Ok(None);
+                }
+                "not installed".into()
+            }
+        };
+        attempts.push(Attempt { engine: name, problem });
+    }
+    Err(NoEngine { attempts }.into())
+}
+
+fn names(setting: EngineSetting) -> Vec<EngineName> {
+    match setting {
+        EngineSetting::Auto => EngineName::ALL.to_vec(),
+        EngineSetting::Only(name) => vec![name],
+    }
 }
 
 #[cfg(test)]

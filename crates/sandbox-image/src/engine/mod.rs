@@ -25,7 +25,7 @@ use sandbox_model::{ByteSize, Digest, SecretValue};
 use crate::{Events, Result};
 
 pub use archive::Archive;
-pub use find::{Attempt, NoEngine, find};
+pub use find::{Attempt, NoEngine, find, find_with_images};
 pub(crate) use process::{capture, run};
 
 /// The programs that can build an image here.
