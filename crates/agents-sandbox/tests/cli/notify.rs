@@ -37,8 +37,10 @@ struct Desktop<'a> {
 
 impl<'a> Desktop<'a> {
     fn start(environment: &'a TestEnvironment) -> Self {
+        // Ended at once, it leaves its socket behind: in the environment's folder.
+        let socket = format!("--address=unix:path={}", environment.path("bus").display());
         let mut bus = Command::new("dbus-daemon")
-            .args(["--session", "--nofork", "--print-address=1"])
+            .args(["--session", "--nofork", "--print-address=1", &socket])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -39,6 +39,8 @@ impl Served {
     /// What makes any command a client's: nothing of the person's own settings, no proxy, the password.
     fn client(&self, mut command: Command, password: &str) -> Command {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.home.path());
+        // It unpacks libraries in TMPDIR when it starts, and removes none of them.
+        command.env("TMPDIR", self.home.path());
         command.env("TERM", "xterm-256color").env("OPENCODE_SERVER_PASSWORD", password);
         for name in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
             command.env(format!("OPENCODE_DISABLE_{name}"), "1");

@@ -34,6 +34,9 @@ impl OpencodeServer {
         let home = root.path().join("home");
         fs::create_dir_all(home.join(".config/opencode")).unwrap();
         fs::create_dir_all(&project).unwrap();
+        // It unpacks libraries there when it starts, and removes none of them.
+        let tmp = root.path().join("tmp");
+        fs::create_dir(&tmp).unwrap();
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-provider");
         let provider_port = free_port();
         let config = fs::read_to_string(repository.join("opencode.json")).unwrap();
@@ -53,7 +56,11 @@ impl OpencodeServer {
         serve.args(
             argv[1..].iter().map(|word| if word == "4096" { port.to_string().into() } else { word.clone() }),
         );
-        serve.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", &home);
+        serve
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", &home)
+            .env("TMPDIR", &tmp);
         serve.envs(agent.image_env.iter().copied()).envs(agent.offline_env.iter().copied());
         serve.env(daemon.password_env, PASSWORD).current_dir(&project);
 

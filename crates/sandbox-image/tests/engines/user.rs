@@ -49,6 +49,8 @@ fn run_test(command: &mut Command, cache: &Cache, home: &Path) {
     // The distribution's engines, and no daemon of the machine's.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("/usr/bin:/usr/sbin:/sbin:{path}")).env("DOCKER_HOST", docker_socket(home));
+    // docker's client keeps what it is, when it first builds, in the folder of its settings.
+    command.env("DOCKER_CONFIG", home.join("docker-client"));
     let status = command.args(["--exact", &name, "--nocapture"]).status().unwrap();
     cache.keep(home);
     assert!(status.success(), "the flow ended with {status}");
