@@ -29,9 +29,9 @@ timed() { # COMMAND…: $took is its milliseconds
 }
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 part() { # NAME COMMAND…
-  local name=$1 times=() round; shift
+  local what=$1 times=() round; shift
   for round in 1 2 3 4 5; do timed "$@"; times+=("$took"); done
-  say <<< "part: $name: $(median "${times[@]}") ms"
+  say <<< "part: $what: $(median "${times[@]}") ms"
 }
 # Our program, telling what takes how long; of the last time.
 ours() { agents-sandbox -l verbose exec -- true 2>"$HOME/logs/steps" || { cat "$HOME/logs/steps"; return 1; }; }

@@ -1,3 +1,5 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -50,7 +52,15 @@ fn run_test(command: &mut Command, cache: &Cache, home: &Path) {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("/usr/bin:/usr/sbin:/sbin:{path}")).env("DOCKER_HOST", docker_socket(home));
     // docker's client keeps what it is, when it first builds, in the folder of its settings.
-    command.env("DOCKER_CONFIG", home.join("docker-client"));
+    // The other engines look for logins there, and want the file.
+    let client = home.join("docker-client");
+    fs::create_dir(&client).unwrap();
+    fs::write(client.join("config.json"), "{}").unwrap();
+    let owner = fs::metadata(home).unwrap();
+    for place in [&client, &client.join("config.json")] {
+        chown(place, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    command.env("DOCKER_CONFIG", client);
     let status = command.args(["--exact", &name, "--nocapture"]).status().unwrap();
     cache.keep(home);
     assert!(status.success(), "the flow ended with {status}");
