@@ -32,7 +32,7 @@ pub fn as_ordinary_user(flow: fn()) {
     let user = Account::make(format!("asb{}", std::process::id()));
     let cache = Cache::take("user");
     let binary = user.home.join("tests");
-    std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
     cache.seed(&user.home);
     sh(&format!("chown -R {0}: {1}", user.name, user.home.display()));
     let mut command = Command::new("runuser");
@@ -106,8 +106,8 @@ impl Cache {
     fn keep(&self, home: &Path) {
         if !self.file.exists() && rootfs(home).exists() {
             let new = self.file.with_extension("new");
-            std::fs::copy(rootfs(home), &new).unwrap();
-            std::fs::rename(new, &self.file).unwrap();
+            fs::copy(rootfs(home), &new).unwrap();
+            fs::rename(new, &self.file).unwrap();
         }
         self.lock.take();
     }
@@ -136,6 +136,6 @@ fn an_account_leaves_nothing_behind() {
     drop(account);
     assert!(!child.wait().unwrap().success(), "its process was ended");
     assert!(!left.exists() && !home.exists());
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
     assert!(!passwd.lines().any(|line| line.starts_with(&format!("{name}:"))), "{passwd}");
 }
