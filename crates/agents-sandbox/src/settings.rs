@@ -54,6 +54,8 @@ pub struct Meant {
     pub layer: Option<ProjectLayer>,
     /// Why no file was read: one of the user's own is broken.
     unread: Option<CommandError>,
+    /// Why the project's file was not, which stands above them.
+    project_unread: Option<CommandError>,
     /// A variable says which agent, and what it says is none.
     agent_unheard: Option<CommandError>,
 }
@@ -83,8 +85,7 @@ impl Meant {
         let resolve = |files| Self::resolve_with(app, flags.clone(), environment.clone(), files);
         let meant = resolve(Files::All).or_else(|error| {
             if let Ok(meant) = resolve(Files::Own) {
-                app.console.warning(&format!("the project's settings are left out: {}", error.message));
-                return Ok(meant);
+                return Ok(Self { project_unread: Some(error), ..meant });
             }
             let meant = resolve(Files::None)?;
             Ok::<_, CommandError>(Self { unread: Some(error), ..meant })
@@ -94,16 +95,23 @@ impl Meant {
     }
 
     fn tell_unread(&self, app: &App) {
-        if let Some(error) = &self.unread {
-            app.console.warning(&format!("all files of settings are left out: {}", error.message));
+        let what =
+            [("all files of settings", &self.unread), ("the project's settings", &self.project_unread)];
+        for (what, error) in what {
+            if let Some(error) = error {
+                app.console.warning(&format!("{what} are left out: {}", error.message));
+            }
         }
     }
 
     /// Nobody typed which agent is meant, and what says it otherwise was left out.
     const fn guesses_agent(&self) -> bool {
         match self.settings.agent.origin {
-            Origin::Default => self.unread.is_some() || self.agent_unheard.is_some(),
-            Origin::File { .. } | Origin::Env { .. } => self.agent_unheard.is_some(),
+            Origin::Default => {
+                self.unread.is_some() || self.project_unread.is_some() || self.agent_unheard.is_some()
+            }
+            Origin::File { .. } => self.project_unread.is_some() || self.agent_unheard.is_some(),
+            Origin::Env { .. } => self.agent_unheard.is_some(),
             Origin::Flag { .. } => false,
         }
     }
@@ -132,7 +140,7 @@ impl Meant {
         for warning in warnings {
             app.console.warning(&warning);
         }
-        Ok(Self { project, settings, layer, unread: None, agent_unheard: None })
+        Ok(Self { project, settings, layer, unread: None, project_unread: None, agent_unheard: None })
     }
 
     /// Whether what holds of a setting is what the project's own file says.
@@ -364,7 +372,9 @@ pub fn target(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
 pub fn target_to_remove(app: &App, agent: &AgentArg) -> Result<Target, CommandError> {
     let mut meant = Meant::resolve_what_can_be_read(app, &agent.flags())?;
     if meant.guesses_agent()
-        && let Some(error) = meant.agent_unheard.take().or_else(|| meant.unread.take())
+        && let Some(error) = [&mut meant.agent_unheard, &mut meant.unread, &mut meant.project_unread]
+            .into_iter()
+            .find_map(Option::take)
     {
         return Err(error.hint("`--agent` names the sandbox that is meant, whatever else says one"));
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fs_err as fs;
 use rustix::fs::{FileType, fstat};
@@ -183,13 +183,24 @@ fn run_machine(
 
 /// Waits for a boot that someone else has under way.
 pub fn wait_until_running(name: &SandboxName, files: &MachineFiles) -> Result<(), RuntimeError> {
-    client::connect(name, files, &MachineRequest::Guest, "start").map(drop).map_err(|error| match error {
-        RuntimeError::WrongStatus { name, status: Status::Crashed, .. } => {
-            let problem = fs::read_to_string(files.problem()).unwrap_or_default();
-            RuntimeError::BootFailed { name, problem, log: tail(&files.console_log(), 20) }
-        }
-        other => other,
-    })
+    let begin = Instant::now();
+    loop {
+        return match client::connect(name, files, &MachineRequest::Guest, "start") {
+            Ok(_) => Ok(()),
+            // It has its lock for a moment before it listens.
+            Err(RuntimeError::WrongStatus { status: Status::Starting, .. })
+                if begin.elapsed() < BOOT_DEADLINE =>
+            {
+                std::thread::sleep(client::LOOK_AGAIN);
+                continue;
+            }
+            Err(RuntimeError::WrongStatus { name, status: Status::Crashed, .. }) => {
+                let problem = fs::read_to_string(files.problem()).unwrap_or_default();
+                Err(RuntimeError::BootFailed { name, problem, log: tail(&files.console_log(), 20) })
+            }
+            Err(other) => Err(other),
+        };
+    }
 }
 
 /// As [`record::status`], with the error that callers of the runtime get.

@@ -15,7 +15,8 @@ use crate::record;
 
 /// Taking down a large guest's memory on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Between two looks at what nobody tells of.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a connection found.
 #[derive(Debug)]

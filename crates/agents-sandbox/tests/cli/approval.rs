@@ -393,7 +393,13 @@ fn a_broken_project_file_does_not_keep_a_sandbox_from_being_ended() {
     environment.run(&["exec", "true"]).success();
     environment.write(CONFIG, "memory: [");
     assert_eq!(environment.run(&["exec", "true"]).code, Some(1));
-    for words in [&["logs"][..], &["sandbox", "inspect"], &["stop"], &["kill", "-f"]] {
+    // Which agent is meant stands in that file, perhaps: what was guessed is not removed.
+    let refused = environment.run(&["kill", "-f"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("`--agent` names the sandbox"), "{refused}");
+    assert_ne!(sandboxes(&environment), "");
+    for words in
+        [&["logs"][..], &["sandbox", "inspect"], &["stop"], &["kill"], &["kill", "-f", "--agent", "opencode"]]
+    {
         let ran = environment.run(words);
         assert!(ran.code == Some(0) && ran.stderr.contains("the project's settings are left out"), "{ran}");
     }

@@ -49,6 +49,24 @@ fn one_that_runs_is_stopped_meanwhile_and_to_keep_it_is_to_wake_it() {
 }
 
 #[test]
+fn to_keep_it_is_to_wake_it_also_where_another_image_was_wished_for() {
+    let environment = TestEnvironment::new();
+    let client = used(&environment);
+    let image = || environment.json(&["sandbox", "inspect"])["spec"]["image_digest"].clone();
+    let before = image();
+    another_image(&environment);
+    let tmux = Tmux::new(&environment);
+    tmux.fresh("$P shell --rebuild");
+    tmux.wait_for(RUNNING);
+    stop(&environment, &[], "is stopped, its memory is saved");
+    tmux.key("Enter");
+    let screen = leave_shell(&tmux);
+    assert!(screen.contains("and wakes as it was; changed since: image"), "{screen}");
+    assert_eq!(image(), before);
+    end(client);
+}
+
+#[test]
 fn one_that_fell_asleep_by_itself_meanwhile_is_woken_and_nothing_else_is_said() {
     let environment = TestEnvironment::new();
     environment.write("home/config/agents-sandbox/config.yaml", "auto-stop-timeout: 200ms\n");

@@ -34,7 +34,8 @@ pub struct Loss {
 
 impl Loss {
     fn covers(&self, now: &Self) -> bool {
-        self.life == now.life && self.stake.covers(&now.stake)
+        let told = now.changes.iter().all(|change| self.changes.contains(change));
+        told && self.life == now.life && self.stake.covers(&now.stake)
     }
 
     fn put(&self, decisions: &dyn Decisions) -> RunningChoice {

@@ -21,6 +21,8 @@ pub fn decide(
     rebuilt: bool,
 ) -> Result<ControlFlow<Question, Plan>> {
     let Some(info) = existing else { return Ok(ControlFlow::Continue(Plan::Create)) };
+    // Whoever was asked since, and keeps what is there, wishes for no other sandbox any more.
+    let rebuilt = rebuilt && !answers.keep();
     let plan = |keep| plan(Some((&info.status, &info.spec)), wanted, keep);
     let alone = plan(false);
     if info.status.is_at_rest() && withdraws(&info.spec, wanted) {

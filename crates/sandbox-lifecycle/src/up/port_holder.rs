@@ -128,7 +128,8 @@ mod tests {
             assert_eq!(pid, std::process::id(), "{loopback}");
             assert!(!name.is_empty());
             drop(listener);
-            assert_eq!(program(address), None, "{loopback}");
+            // Another program may have it by now.
+            assert!(program(address).is_none_or(|(_, pid)| pid != std::process::id()), "{loopback}");
         }
     }
 
