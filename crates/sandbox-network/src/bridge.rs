@@ -14,9 +14,12 @@ use crate::compile::{Compiled, compile};
 use crate::entry::PolicyError;
 use crate::event_log::EventLog;
 use crate::framing::OversizedFrame;
+use crate::gateway::Gateway;
+use crate::rights::EndsWith;
 pub use crate::rights::RunAs;
 use crate::secrets::{self, BridgeSecrets, SecretError};
 use crate::turns::Turns;
+use crate::upstream::Upstream;
 use crate::watch::Watch;
 use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights, upstream};
 
@@ -56,7 +59,7 @@ pub enum BridgeError {
     Engine(#[from] NetworkInitError),
     #[error("the network engine's threads cannot be started: {0}")]
     Threads(#[source] std::io::Error),
-    #[error("the relay to the proxy cannot be started: {0}")]
+    #[error("the relay cannot be started: {0}")]
     Relay(#[source] std::io::Error),
     #[error("the socket to QEMU failed: {0}")]
     Socket(#[source] std::io::Error),
@@ -81,7 +84,7 @@ pub fn bridge(
     values: impl Iterator<Item = SecretValues> + Send + 'static,
     ready: impl FnOnce(&BootNetwork),
 ) -> Result<(), BridgeError> {
-    rights::drop_rights(config.run_as).map_err(BridgeError::Rights)?;
+    rights::drop_rights(config.run_as, EndsWith::Parent).map_err(BridgeError::Rights)?;
     rights::end_with_the_engine();
     if config.slot > MAX_SLOT {
         return Err(BridgeError::Slot(config.slot));
@@ -90,6 +93,9 @@ pub fn bridge(
     let proxies = config.proxies.clone().map(Arc::new);
     if proxies.is_some() {
         policy = policy.with_placeholders(upstream::PLACEHOLDERS);
+    }
+    if let Some(secrets) = &config.secrets {
+        policy = policy.without_datagrams(&secrets::ports(&secrets.secrets));
     }
     let policy = Arc::new(policy);
     let told = EventLog::new(Box::new(std::io::stderr()), events);
@@ -103,11 +109,16 @@ pub fn bridge(
         .build()
         .map_err(BridgeError::Threads)?;
     let mut engine = policy.engine_config();
-    let authority =
-        config.secrets.as_ref().map(|secrets| secrets::install(&mut engine, secrets)).transpose()?;
-    let relay = proxies
+    let gateway = config
+        .secrets
         .as_ref()
-        .map(|proxies| upstream::start(proxies, &policy, told.clone(), &mut engine, threads.handle()))
+        .map(|secrets| Gateway::new(secrets, told.clone()).map(Arc::new))
+        .transpose()?;
+    let relay = (proxies.is_some() || gateway.is_some())
+        .then(|| {
+            Upstream::new(proxies.clone(), gateway.clone(), Arc::clone(&policy), told.clone(), false)
+                .beside(&mut engine, threads.handle())
+        })
         .transpose()
         .map_err(BridgeError::Relay)?;
     let mut network = SmoltcpNetwork::new(
@@ -116,22 +127,27 @@ pub fn bridge(
         // The other profile forgets ports, resolvers and addresses.
         DeploymentProfile::SingleTenant,
     )?;
-    // It has read them.
-    drop(authority);
     network.start(threads.handle().clone());
-    let handle = network.secrets_handle();
-    std::thread::Builder::new()
-        .name("secret values".into())
-        .spawn(move || secrets::change(&handle, values))
-        .map_err(BridgeError::Threads)?;
+    change(gateway, values).map_err(BridgeError::Threads)?;
     let mut backend = network.take_backend();
-    let boot = boot_network(&network, &policy);
-    let mut watch = Watch::new(policy, told, proxies, config.secrets.as_ref());
+    let mut boot = boot_network(&network, &policy);
+    boot.extra_ca_pem = config.secrets.as_ref().map(|secrets| secrets.authority.certificate.clone());
+    let mut watch = Watch::new(policy, told, proxies);
     ready(&boot);
     let mut turns = Turns::new(GuestAddresses::of(config.slot));
     let outcome = pump::pump(guest, &mut *backend, &mut watch, &mut turns);
     threads.shutdown_timeout(Duration::from_millis(200));
     outcome
+}
+
+/// Has other values count for as long as there are some.
+pub(crate) fn change(
+    gateway: Option<Arc<Gateway>>,
+    values: impl Iterator<Item = SecretValues> + Send + 'static,
+) -> std::io::Result<()> {
+    let Some(gateway) = gateway else { return Ok(()) };
+    let change = move || values.for_each(|values| gateway.change(&values));
+    std::thread::Builder::new().name("secret values".into()).spawn(change).map(drop)
 }
 
 /// What the guest must be told: nothing behind the card answers DHCP or router solicitations.
@@ -148,6 +164,6 @@ fn boot_network(network: &SmoltcpNetwork, policy: &Compiled) -> BootNetwork {
         ipv6_gateway: v6.as_ref().map(|v6| v6.gateway.to_string()),
         mtu: given.mtu,
         nameservers: resolver.into_iter().collect(),
-        extra_ca_pem: network.ca_cert_pem().and_then(|pem| String::from_utf8(pem).ok()),
+        extra_ca_pem: None,
     }
 }

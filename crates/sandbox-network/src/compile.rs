@@ -41,6 +41,8 @@ pub(crate) enum Origin {
     Profile(NetworkProfile),
     /// Names resolve.
     Names,
+    /// What secrets are put in must be looked into.
+    Secrets,
 }
 
 /// What the policy says about one destination, and why.
@@ -63,6 +65,8 @@ pub(crate) struct Compiled {
     alone: Vec<engine::NetworkPolicy>,
     nameservers: Vec<Nameserver>,
     addresses: GuestAddresses,
+    /// Where the guest's gateways are, behind which the host is.
+    gateways: [IpNetwork; 2],
 }
 
 /// Whether a guest with this policy needs a network card at all.
@@ -90,8 +94,18 @@ pub(crate) fn compile(
     addresses: GuestAddresses,
     local: &[IpAddr],
 ) -> Result<Compiled, PolicyError> {
+    compile_behind(policy, addresses, addresses.gateways(), local)
+}
+
+/// [`compile`] for a guest whose gateways are somewhere in these networks.
+pub(crate) fn compile_behind(
+    policy: &NetworkPolicy,
+    addresses: GuestAddresses,
+    gateways: [IpNetwork; 2],
+    local: &[IpAddr],
+) -> Result<Compiled, PolicyError> {
     let resolver = |entry: &str| entry.parse().map_err(|_| PolicyError::Resolver { entry: entry.into() });
-    let mut rules = rules(policy, addresses.gateways(), local)?;
+    let mut rules = rules(policy, gateways, local)?;
     for (rule, _) in &mut rules {
         server_first::spare(rule);
     }
@@ -101,6 +115,7 @@ pub(crate) fn compile(
         rules,
         nameservers: entries(&policy.dns_servers).map(resolver).collect::<Result<_, _>>()?,
         addresses,
+        gateways,
     })
 }
 
@@ -257,6 +272,20 @@ impl Compiled {
         self
     }
 
+    /// Closes these ports to datagrams: TLS over UDP would pass by whoever puts secrets in.
+    pub fn without_datagrams(mut self, ports: &[u16]) -> Self {
+        let rule = Rule {
+            direction: Direction::Egress,
+            destination: Destination::Any,
+            protocols: vec![engine::Protocol::Udp],
+            ports: ports.iter().map(|port| engine::PortRange { start: *port, end: *port }).collect(),
+            action: Action::Deny,
+        };
+        self.alone.insert(0, alone(&rule));
+        self.rules.insert(0, (rule, Origin::Secrets));
+        self
+    }
+
     /// Whether an entry of the allowed ones names this very name, or what it is below.
     pub fn lists_name(&self, name: &str) -> bool {
         let Ok(domain) = name.parse::<engine::DomainName>() else { return false };
@@ -348,13 +377,26 @@ impl Compiled {
             Origin::Allowed(text) => (format!("egress-allow has `{text}`"), None),
             Origin::Profile(profile) => (format!("profile {profile}"), None),
             Origin::Names => ("names resolve".into(), None),
+            Origin::Secrets => {
+                ("HTTP/3 cannot be looked into for secrets; clients take TLS over TCP then".into(), None)
+            }
         };
         Decision { action: *action, rule, opens }
     }
 
     /// Whether an address is the guest's gateway, behind which the host's loopback is.
     pub fn is_host(&self, ip: IpAddr) -> bool {
-        self.addresses.gateways().iter().any(|gateway| gateway.ip() == ip)
+        self.gateways.iter().any(|gateway| gateway.contains(ip))
+    }
+
+    /// An address behind which the host is.
+    pub fn a_gateway(&self) -> IpAddr {
+        self.gateways[0].ip()
+    }
+
+    /// The resolvers that the settings name.
+    pub fn nameservers(&self) -> Vec<Nameserver> {
+        self.nameservers.clone()
     }
 
     /// Whether an address is this machine in any spelling, which `host` opens.

@@ -8,8 +8,8 @@
 //!
 //! The engine is microsandbox's: a TCP/IP stack in this process ends every connection of the guest, asks
 //! the policy, and makes a connection of its own. Nothing of the host's network is shared with the guest.
-//! Where there are secrets it ends TLS too, with certificates that this guest alone trusts, and replaces their
-//! stand-ins on the way to the hosts that may have them.
+//! Where there are secrets, a gateway behind the engine ends TLS, with certificates that this guest alone trusts, and
+//! replaces their stand-ins on the way to the hosts that may have them.
 
 mod addresses;
 mod answers;
@@ -21,8 +21,10 @@ mod event;
 mod event_log;
 mod floor;
 mod framing;
+mod gateway;
 mod log;
 mod named;
+mod outlet;
 mod ping;
 mod pump;
 mod rights;
@@ -40,5 +42,6 @@ pub use bridge::{BridgeConfig, BridgeError, RunAs, bridge};
 pub use compile::{check, needs_card};
 pub use entry::{EgressList, PolicyError};
 pub use event::{Event, EventKind, Verdict};
+pub use outlet::{OutletAddresses, OutletConfig, outlet};
 pub use secrets::{BridgeSecrets, SecretError};
 pub use tokens::rule_tokens;

@@ -16,11 +16,10 @@ use crate::event_log::EventLog;
 use crate::named::other_name;
 
 /// Where the engine says what it refuses.
-const TARGETS: [&str; 4] = [
+const TARGETS: [&str; 3] = [
     "microsandbox_network::engine::dns",
     "microsandbox_network::engine::tcp",
     "microsandbox_network::engine::tls",
-    "microsandbox_network::engine::secrets",
 ];
 /// The engine's words; cases of the bridge's tests fail when they change.
 const DENIED: &str = "DNS query denied by network policy";
@@ -31,11 +30,10 @@ const OTHER_NAME: [&str; 3] = [
     "TLS egress denied by domain policy",
     "TLS egress denied by default policy",
 ];
-const SECRET: &str = "secret violation: ";
 
 /// What of the engine's log goes to stderr where nobody said. What a guest can bring about at will, in its own words
 /// and of any length, is told as events, which are limited.
-const LEVEL: &str = "warn,microsandbox_network::engine::secrets=off,microsandbox_network::engine::dns=error";
+const LEVEL: &str = "warn,microsandbox_network::engine::dns=error";
 
 /// Sends this process's log to stderr. `level` is a filter of the `tracing` family.
 /// In a process that already has a log, that one stays.
@@ -105,10 +103,6 @@ impl Refusals {
                 }
                 Some(other_name(&self.policy, EventKind::Tls, name, address))
             }
-            _ if message.starts_with(SECRET) => {
-                let rule = format!("the secret {} may not go there", words.secret);
-                Some(event(EventKind::Secret, Some(words.name), &rule, None))
-            }
             _ => None,
         }
     }
@@ -120,7 +114,6 @@ struct Words {
     /// Of the host that was asked for.
     name: String,
     address: Option<String>,
-    secret: String,
 }
 
 impl Words {
@@ -130,7 +123,6 @@ impl Words {
             "domain" | "sni" => self.name = text,
             "host" if self.name.is_empty() => self.name = text,
             "dst" | "guest_dst" => self.address = Some(text),
-            "secret_env_var" => self.secret = text,
             _ => {}
         }
     }
@@ -175,8 +167,6 @@ mod tests {
             .with_ansi(false)
             .with_filter(filter(None));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
-            let path = "/long".repeat(1000);
-            tracing::error!(target: "microsandbox_network::engine::secrets::handler", path, "secret violation");
             tracing::warn!(target: "microsandbox_network::engine::dns::forwarder", "a query failed");
             tracing::warn!(target: "microsandbox_network::engine::network", "the engine stops");
         });

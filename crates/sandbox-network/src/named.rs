@@ -60,35 +60,12 @@ impl FirstWords {
 }
 
 /// The event of a connection that is refused for the host that its first words name.
-///
-/// `scoped`: some secret is for some hosts alone. To keep it from others, the engine compares a request's host with
-/// what stands before its last colon, which is half of an IPv6 address.
-pub(crate) fn refusal(
-    to: SocketAddr,
-    words: &[u8],
-    policy: &Compiled,
-    state: &SharedState,
-    scoped: bool,
-) -> Option<Event> {
+pub(crate) fn refusal(to: SocketAddr, words: &[u8], policy: &Compiled, state: &SharedState) -> Option<Event> {
     let (kind, host) = match server_name(words) {
         Some(name) => (EventKind::Tls, name),
-        None if scoped && names_ipv6(words) => return Some(closed(to)),
         None => (EventKind::Http, host(words)?),
     };
     (!policy.allows_saying(to, state, &host)).then(|| other_name(policy, kind, Some(host), Some(to)))
-}
-
-/// The event of a request of plain HTTP to an IPv6 address, which no entry would open.
-fn closed(to: SocketAddr) -> Event {
-    Event {
-        at: now(),
-        verdict: Verdict::Failed,
-        kind: EventKind::Http,
-        name: None,
-        address: Some(to.to_string()),
-        rule: "where there are secrets, plain HTTP passes to a name and to no IPv6 address".into(),
-        opens: None,
-    }
 }
 
 /// What a request's first segment has for its host.
@@ -107,11 +84,6 @@ fn host_field(words: &[u8]) -> Option<&str> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("host").then(|| value.trim())
     })
-}
-
-/// Whether a request, other than one for a tunnel, is for an IPv6 address.
-fn names_ipv6(words: &[u8]) -> bool {
-    !words.starts_with(b"CONNECT ") && host_field(words).is_some_and(|field| field.starts_with('['))
 }
 
 /// The host of a request's first segment, in lower case and without its port.
@@ -207,7 +179,5 @@ mod tests {
             assert_eq!(found(text), None, "{text}");
         }
         assert_eq!(host(b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n"), None);
-        assert!(names_ipv6(b"GET / HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n"));
-        assert!(!names_ipv6(b"GET / HTTP/1.1\r\nHost: 10.0.0.1:80\r\n\r\n"));
     }
 }

@@ -20,8 +20,16 @@ pub struct RunAs {
 /// The user that owns nothing, on every Linux.
 const NOBODY: RunAs = RunAs { uid: 65_534, gid: 65_534 };
 
+/// What a process does not outlive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndsWith {
+    Parent,
+    /// It finds its end by itself.
+    Itself,
+}
+
 /// Drops everything that a bridge has no use for, for the whole process. The caller has no other threads.
-pub(crate) fn drop_rights(run_as: Option<RunAs>) -> std::io::Result<()> {
+pub(crate) fn drop_rights(run_as: Option<RunAs>, ends_with: EndsWith) -> std::io::Result<()> {
     match run_as {
         Some(run_as) => become_user(run_as)?,
         // In a container whose root may not become others it stays root, without root's powers.
@@ -32,8 +40,10 @@ pub(crate) fn drop_rights(run_as: Option<RunAs>) -> std::io::Result<()> {
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets)?;
     set_no_new_privs(true)?;
-    // After the change of user, which clears it.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if ends_with == EndsWith::Parent {
+        // After the change of user, which clears it.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
     // What passes here, secrets among it, is in no core file, and no other process of this user reads it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Every connection of the guest is a descriptor here.

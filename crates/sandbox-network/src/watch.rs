@@ -19,7 +19,6 @@ use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::named::{FirstWords, refusal};
 use crate::ping::{Pings, echo};
-use crate::secrets::BridgeSecrets;
 use crate::server_first;
 
 /// Flags of a segment: the first of a connection has only the one of the two.
@@ -42,27 +41,15 @@ pub(crate) struct Watch {
     words: FirstWords,
     /// What connections say first decides about them.
     words_decide: bool,
-    /// Some secret is for some hosts alone.
-    scoped: bool,
     pings: Pings,
-    /// TLS is ended here, that of resolvers too.
-    ends_tls: bool,
 }
 
 impl Watch {
-    /// With `secrets`, what the guest says inside of TLS is read.
-    pub fn new(
-        policy: Arc<Compiled>,
-        log: EventLog,
-        proxies: Option<Arc<Proxies>>,
-        secrets: Option<&BridgeSecrets>,
-    ) -> Self {
-        let scoped = secrets.is_some_and(BridgeSecrets::are_for_some_hosts);
+    pub fn new(policy: Arc<Compiled>, log: EventLog, proxies: Option<Arc<Proxies>>) -> Self {
         Self {
             state: policy.state(),
             words: FirstWords::default(),
-            words_decide: policy.has_names() || scoped,
-            scoped,
+            words_decide: policy.has_names(),
             policy,
             log,
             lately: HashSet::new(),
@@ -70,7 +57,6 @@ impl Watch {
             names: HashMap::new(),
             proxies,
             pings: Pings::probe(),
-            ends_tls: secrets.is_some(),
         }
     }
 
@@ -101,10 +87,6 @@ impl Watch {
             return;
         }
         let hidden = hides_names(protocol, to.port());
-        if hidden && protocol == Protocol::Tcp && self.ends_tls {
-            // Answered like port 53, name by name.
-            return;
-        }
         let name = self.names.get(&to.ip());
         let mut decision = if hidden {
             let rule = "names are asked for at port 53, where the policy sees them".into();
@@ -186,7 +168,7 @@ impl Watch {
         let first_words = self.words.are(from, to, said);
         if first_words
             && self.words_decide
-            && let Some(event) = refusal(to, said, &self.policy, &self.state, self.scoped)
+            && let Some(event) = refusal(to, said, &self.policy, &self.state)
         {
             self.log.report_named(&event, to);
         }

@@ -90,8 +90,9 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub fn new(proxies: &Proxies) -> Self {
-        let secure = proxies.each().iter().any(|proxy| proxy.scheme == ProxyScheme::Https);
+    pub fn new(proxies: Option<&Proxies>) -> Self {
+        let each = proxies.map(Proxies::each).unwrap_or_default();
+        let secure = each.iter().any(|proxy| proxy.scheme == ProxyScheme::Https);
         let tls = secure.then(|| {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

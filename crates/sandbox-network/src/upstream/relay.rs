@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use microsandbox_network::policy::{Action, Protocol};
 use microsandbox_network::shared::ResolvedHostnameFamily;
-use sandbox_model::{Proxies, ProxyScheme, ProxyUrl};
+use sandbox_model::{HOST_NAMES, ProxyScheme, ProxyUrl};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::asking::Asking;
 use super::datagrams::Association;
 use super::dial::{DialError, Dialer, Stream, Wanted};
-use super::names::{Known, Names};
-use super::plain;
-use crate::compile::Compiled;
+use super::names::Known;
+use super::{Credentials, Upstream, plain};
 use crate::event::{Event, EventKind, Verdict, now};
-use crate::event_log::EventLog;
 
 const VERSION: u8 = 5;
 const BY_PASSWORD: u8 = 2;
@@ -37,14 +34,9 @@ enum Answer {
 }
 
 pub(super) struct Relay {
-    pub proxies: Arc<Proxies>,
-    pub policy: Arc<Compiled>,
-    pub names: Arc<Names>,
-    pub asking: Arc<Asking>,
-    pub log: EventLog,
+    pub way: Upstream,
     pub dialer: Dialer,
-    pub user: String,
-    pub password: String,
+    pub credentials: Credentials,
 }
 
 pub(super) async fn serve(listener: TcpListener, relay: Arc<Relay>) {
@@ -72,9 +64,18 @@ impl Relay {
             answer_at(&mut engine, Answer::Open, address.port()).await?;
             return association.serve(&mut engine, |to| self.is_direct(to)).await;
         }
-        match self.open(to).await {
+        let opened = self.open(to).await;
+        if self.way.alone {
+            self.tell(to, opened.is_ok());
+        }
+        match opened {
             Ok(Way::Stream(mut outside)) => {
                 answer(&mut engine, Answer::Open).await?;
+                if let Some(gateway) =
+                    self.way.gateway.as_ref().filter(|gateway| gateway.looks_into(to.port()))
+                {
+                    return gateway.serve(engine, outside, to).await;
+                }
                 copy_bidirectional(&mut engine, &mut outside).await.map(drop)
             }
             Ok(Way::Plain { proxy, to: host, name }) => {
@@ -99,7 +100,8 @@ impl Relay {
         engine.write_all(&[VERSION, BY_PASSWORD]).await?;
         engine.read_u8().await?;
         let (user, password) = (text(engine).await?, text(engine).await?);
-        let known = user == self.user.as_bytes() && password == self.password.as_bytes();
+        let known = user == self.credentials.user.as_bytes()
+            && password == self.credentials.password.reveal().as_bytes();
         engine.write_all(&[1, u8::from(!known)]).await?;
         if !known {
             return Ok(None);
@@ -121,13 +123,15 @@ impl Relay {
 
     /// Whether what goes to an address takes no proxy, under a name that it has.
     fn is_direct(&self, to: SocketAddr) -> bool {
-        let Known::Names(names) = self.names.at(to.ip()) else { return false };
-        let direct = |name: Option<&str>| self.proxies.to(name, Some(to.ip()), to.port()).is_none();
+        let Some(proxies) = &self.way.proxies else { return true };
+        let Known::Names(names) = self.way.names.at(to.ip()) else { return false };
+        let direct = |name: Option<&str>| proxies.to(name, Some(to.ip()), to.port()).is_none();
         direct(None) || names.iter().any(|name| direct(Some(name)))
     }
 
     async fn open(&self, to: SocketAddr) -> Result<Way, Answer> {
-        let (name, address) = match self.names.at(to.ip()) {
+        let Some(proxies) = &self.way.proxies else { return direct(to).await };
+        let (name, address) = match self.way.names.at(to.ip()) {
             // The guest may have asked for the name behind the engine's back, or long ago.
             Known::Placeholder(name) => {
                 let name = name.filter(|name| self.allows(name, to)).ok_or(Answer::Denied)?;
@@ -135,19 +139,13 @@ impl Relay {
             }
             Known::Names(names) => (names.into_iter().find(|name| self.allows(name, to)), Some(to)),
         };
-        let route = self.proxies.to(name.as_deref(), address.map(|address| address.ip()), to.port());
+        let route = proxies.to(name.as_deref(), address.map(|address| address.ip()), to.port());
         let Some(proxy) = route else {
             // Without an address it is direct at this port alone, and this host does not know the name.
             let address = address.ok_or(Answer::Failed)?;
-            return match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    let _ = stream.set_nodelay(true);
-                    Ok(Way::Stream(Box::new(stream)))
-                }
-                Err(_) => Err(Answer::Failed),
-            };
+            return direct(address).await;
         };
-        let asked = name.as_deref().filter(|name| self.asking.by_name(proxy, name));
+        let asked = name.as_deref().filter(|name| self.way.asking.by_name(proxy, name));
         if address.is_none() && asked.is_none() {
             return Err(Answer::Denied);
         }
@@ -170,11 +168,55 @@ impl Relay {
 
     /// Whether the policy allows the destination under this very name: several names may have one address.
     fn allows(&self, name: &str, to: SocketAddr) -> bool {
-        let state = self.policy.state();
+        let state = self.way.policy.state();
         let family = if to.is_ipv4() { ResolvedHostnameFamily::Ipv4 } else { ResolvedHostnameFamily::Ipv6 };
         state.cache_resolved_hostname(name, family, [to.ip()], BRIEFLY);
-        let named = self.policy.decide_name(name).is_none_or(|decision| decision.action == Action::Allow);
-        named && self.policy.decide(to, Protocol::Tcp, &state, Some(name)).action == Action::Allow
+        let named = self.way.policy.decide_name(name).is_none_or(|decision| decision.action == Action::Allow);
+        named && self.way.policy.decide(to, Protocol::Tcp, &state, Some(name)).action == Action::Allow
+    }
+
+    /// A connection that the engine let out, where nobody else here saw it.
+    fn tell(&self, to: SocketAddr, open: bool) {
+        let state = self.way.policy.state();
+        let host = to.ip().is_loopback();
+        let seen = if host { SocketAddr::new(self.way.policy.a_gateway(), to.port()) } else { to };
+        let name = match self.way.names.at(to.ip()) {
+            _ if host => Some(HOST_NAMES[0].to_string()),
+            Known::Placeholder(name) => name,
+            Known::Names(names) => {
+                let allowed = names.iter().find(|name| self.allows(name, to)).cloned();
+                allowed.or_else(|| names.into_iter().next())
+            }
+        };
+        if let Some(name) = &name {
+            let family =
+                if to.is_ipv4() { ResolvedHostnameFamily::Ipv4 } else { ResolvedHostnameFamily::Ipv6 };
+            state.cache_resolved_hostname(name, family, [to.ip()], BRIEFLY);
+        }
+        let decision = self.way.policy.decide(seen, Protocol::Tcp, &state, name.as_deref());
+        let proxied =
+            self.way.proxies.as_ref().is_some_and(|proxies| {
+                !host && proxies.to(name.as_deref(), Some(to.ip()), to.port()).is_some()
+            });
+        let (verdict, rule) = match (open, proxied) {
+            (true, false) => (Verdict::Allowed, decision.rule),
+            (true, true) => (Verdict::Allowed, format!("{}, through the proxy", decision.rule)),
+            // Why was told.
+            (false, true) => return,
+            (false, false) => {
+                (Verdict::Failed, format!("{}, but nobody takes the connection", decision.rule))
+            }
+        };
+        let address = Some(to.to_string());
+        self.way.log.report(&Event {
+            at: now(),
+            verdict,
+            kind: EventKind::Tcp,
+            name,
+            address,
+            rule,
+            opens: None,
+        });
     }
 
     fn failed(
@@ -185,7 +227,7 @@ impl Relay {
         problem: &DialError,
     ) -> io::Error {
         let rule = format!("the proxy {proxy} {problem}");
-        self.log.report(&Event {
+        self.way.log.report(&Event {
             at: now(),
             verdict: Verdict::Failed,
             kind: EventKind::Tcp,
@@ -196,6 +238,12 @@ impl Relay {
         });
         io::Error::other(rule)
     }
+}
+
+async fn direct(to: SocketAddr) -> Result<Way, Answer> {
+    let stream = TcpStream::connect(to).await.map_err(|_| Answer::Failed)?;
+    let _ = stream.set_nodelay(true);
+    Ok(Way::Stream(Box::new(stream)))
 }
 
 /// How a connection goes on.

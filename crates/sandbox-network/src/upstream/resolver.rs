@@ -11,17 +11,15 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::A;
 use hickory_proto::rr::{RData, Record, RecordType};
 use microsandbox_network::dns::Nameserver;
-use sandbox_model::Proxies;
+use microsandbox_network::policy::Action;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::asking::Asking;
-use super::names::{Names, is_placeholder};
-use crate::compile::Compiled;
+use super::Upstream;
+use super::names::is_placeholder;
 use crate::event::{Event, EventKind, Verdict, now};
-use crate::event_log::EventLog;
 
 /// Where the host's resolvers stand if the settings name none.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -35,11 +33,7 @@ const TTL: u32 = 300;
 const LOCAL: [&str; 8] = ["localhost", "local", "internal", "intranet", "arpa", "lan", "home", "corp"];
 
 pub(super) struct Resolver {
-    pub proxies: Arc<Proxies>,
-    pub policy: Arc<Compiled>,
-    pub names: Arc<Names>,
-    pub asking: Arc<Asking>,
-    pub log: EventLog,
+    pub way: Upstream,
     pub servers: Servers,
 }
 
@@ -97,39 +91,74 @@ async fn write_framed(stream: &mut TcpStream, message: &[u8]) -> std::io::Result
 }
 
 impl Resolver {
-    /// The policy allows the name. `None` for what is no query.
+    /// `None` for what is no query.
     async fn answer(&self, raw: &[u8], tcp: bool) -> Option<Vec<u8>> {
         let query = Message::from_vec(raw).ok()?;
         let question = query.queries.first()?;
         let name = question.name().to_ascii().trim_end_matches('.').to_ascii_lowercase();
+        // An engine in this process has asked the policy already.
+        let allowed = self.way.alone.then(|| self.way.policy.decide_name(&name)).flatten();
+        if let Some(decision) = &allowed
+            && decision.action == Action::Deny
+        {
+            self.tell(&name, Verdict::Denied, decision.rule.clone(), decision.opens.clone());
+            return reply(&query, ResponseCode::NXDomain, None);
+        }
         let mut found = self.servers.ask(raw, tcp).await;
+        if let Some(decision) = allowed {
+            self.tell_found(&name, found.as_ref().map(|(_, message)| message), decision.rule);
+        }
         if let Some((answer, message)) = &found
             && message.metadata.response_code == ResponseCode::NoError
         {
             let addresses: Vec<IpAddr> = message.answers.iter().filter_map(address).collect();
             // A resolver that hands out placeholders of its own from this very block knows no address.
             if !addresses.iter().any(|address| is_placeholder(*address)) {
-                self.names.found(&name, addresses);
+                self.way.names.found(&name, addresses);
                 return Some(answer.clone());
             }
             found = None;
         }
         if self.proxy_knows(&name) {
-            let placeholder = (question.query_type() == RecordType::A).then(|| self.names.placeholder(&name));
+            let placeholder =
+                (question.query_type() == RecordType::A).then(|| self.way.names.placeholder(&name));
             return reply(&query, ResponseCode::NoError, placeholder);
         }
         found.map(|(answer, _)| answer).or_else(|| reply(&query, ResponseCode::ServFail, None))
     }
 
+    fn tell(&self, name: &str, verdict: Verdict, rule: String, opens: Option<String>) {
+        let (kind, name) = (EventKind::Name, Some(name.to_string()));
+        self.way.log.report(&Event { at: now(), verdict, kind, name, address: None, rule, opens });
+    }
+
+    /// A name that is allowed.
+    fn tell_found(&self, name: &str, answer: Option<&Message>, rule: String) {
+        match answer.map(|answer| answer.metadata.response_code) {
+            Some(ResponseCode::NoError) => {}
+            _ if self.way.proxies.is_some() => {}
+            Some(ResponseCode::NXDomain) => {
+                self.tell(name, Verdict::Failed, format!("{rule}, but no such name is known"), None);
+            }
+            _ => self.tell(
+                name,
+                Verdict::Failed,
+                format!("{rule}, but this host's resolvers do not tell"),
+                None,
+            ),
+        }
+    }
+
     fn proxy_knows(&self, name: &str) -> bool {
+        let Some(proxies) = &self.way.proxies else { return false };
         // Without a port: what is direct at one port only may be asked for at others.
-        let direct = self.proxies.direct.has(Some(name), None, 0);
-        if direct || !may_be_foreign(name, || self.policy.lists_name(name)) {
+        let direct = proxies.direct.has(Some(name), None, 0);
+        if direct || !may_be_foreign(name, || self.way.policy.lists_name(name)) {
             return false;
         }
-        let asks = self.proxies.each().iter().all(|proxy| self.asking.by_name(proxy, name));
+        let asks = proxies.each().iter().all(|proxy| self.way.asking.by_name(proxy, name));
         if !asks {
-            self.log.report(&Event {
+            self.way.log.report(&Event {
                 at: now(),
                 verdict: Verdict::Denied,
                 kind: EventKind::Name,

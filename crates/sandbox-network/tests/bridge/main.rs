@@ -7,6 +7,7 @@ mod cores;
 mod first_words;
 mod hidden_names;
 mod names;
+mod outlet;
 mod own;
 mod peer;
 mod ping;
