@@ -92,6 +92,7 @@ impl Agent {
         let built = Instant::now();
         world.succeeds(&["build", "--agent", self.name], FIRST_PATIENCE);
         let built = built.elapsed();
+        login.lead_there();
 
         let cold = Instant::now();
         let screen = Screen::open(&world, &["run", "--agent", self.name]);

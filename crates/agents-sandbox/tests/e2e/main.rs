@@ -18,9 +18,10 @@ mod outside;
 mod package;
 mod placeholder;
 mod provider;
+#[path = "../../../sandbox-network/tests/bridge/proxies.rs"]
+#[allow(dead_code, reason = "the bridge's own cases use the other kinds")]
+mod proxies;
 mod registry;
-#[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
-mod resolver;
 mod screen;
 mod serve;
 mod sessions;
@@ -55,6 +56,7 @@ fn opencode_answers_asks_and_holds_its_sandbox() {
     let built = Instant::now();
     world.succeeds(&["build"], FIRST_PATIENCE);
     let built = built.elapsed();
+    login.lead_there();
     let prompt = |text: &str| text.contains("ctrl+p commands");
     let cold = Instant::now();
     let screen = Screen::open(&world, &["run"]);

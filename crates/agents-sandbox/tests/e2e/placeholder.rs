@@ -1,7 +1,8 @@
 //! An agent's login by a placeholder: its provider, behind TLS and a name, wants a key that the sandbox never has.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -9,12 +10,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::provider::Provider;
+use crate::proxies::Proxy;
 use crate::world::World;
-use crate::{PATIENCE, outside, resolver};
+use crate::{PATIENCE, outside};
 
 const HOST: &str = "api.example.com";
-/// The guest's gateway: the host's loopback.
-const GATEWAY: &str = "172.16.0.1";
 
 /// How an agent says its key: the header, and what stands before the key there.
 pub type Header = (&'static str, &'static str);
@@ -27,6 +27,10 @@ pub struct Login {
     variable: &'static str,
     port: u16,
     key: String,
+    /// Knows the provider's name, which nobody else does.
+    proxy: Proxy,
+    /// Of the user.
+    settings: PathBuf,
 }
 
 impl Login {
@@ -36,7 +40,8 @@ impl Login {
         let provider = Provider::with_key(&key);
         let outside = outside::World::new();
         let port = behind_tls(provider.port, outside.server(&[HOST]));
-        let names = resolver::names(vec![(HOST, GATEWAY, "")]);
+        let front = SocketAddr::from(([127, 0, 0, 1], port));
+        let proxy = Proxy::http([(format!("{HOST}:{port}"), front)].into(), None);
 
         let user = world.beside("user");
         let put = |path: &str, text: &str| {
@@ -54,11 +59,17 @@ impl Login {
             .into();
         world.write(
             ".agents-sandbox/config.yaml",
-            &format!(
-                "memory: 2G\nnetwork:\n  provider: []\n  dns-servers: ['127.0.0.1:{names}']\n  egress-allow: [host, '{HOST}:{port}']\n"
-            ),
+            &format!("memory: 2G\nnetwork:\n  provider: []\n  egress-allow: [host, '{HOST}:{port}']\n"),
         );
-        Self { provider, variable, port, key }
+        let settings = user.join("config/agents-sandbox/config.yaml");
+        Self { provider, variable, port, key, proxy, settings }
+    }
+
+    /// From now on sandboxes leave through a company's proxy, by which the provider is reached. Not while images are
+    /// built: it leads nowhere else.
+    pub fn lead_there(&self) {
+        fs::write(&self.settings, format!("network:\n  proxy: http://127.0.0.1:{}\n", self.proxy.port))
+            .unwrap();
     }
 
     pub fn url(&self) -> String {

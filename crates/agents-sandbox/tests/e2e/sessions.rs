@@ -70,6 +70,7 @@ fn an_agent_that_ends_while_nobody_looks_holds_nothing_and_is_told_of() {
     // Time enough to end before the sandbox sleeps.
     world.add_settings("auto-stop-timeout: 2m\n");
     world.succeeds(&["build", "--agent", "pi"], FIRST_PATIENCE);
+    login.lead_there();
     let task = "TOOL:touch begun; until test -e go; do sleep 0.2; done";
     let screen = Screen::open(&world, &["run", "--agent", "pi", "--", "-p", task]);
     world.wait_for("the agent at work", PATIENCE, |_| world.has("begun"));

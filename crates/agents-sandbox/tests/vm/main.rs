@@ -22,8 +22,6 @@ mod place;
 #[allow(dead_code, reason = "the bridge's own cases use the other kinds")]
 mod proxies;
 mod proxy;
-#[path = "../../../sandbox-network/tests/bridge/resolver.rs"]
-mod resolver;
 mod secrets;
 mod sleep;
 mod sleep_refused;

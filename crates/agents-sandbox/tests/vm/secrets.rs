@@ -3,7 +3,7 @@
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::{Read, Seek, SeekFrom};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,19 +11,20 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use memchr::memmem;
-use sandbox_model::{ExecSpec, ExecUser, NetworkPolicy, SandboxSpec, SecretSpec, SecretValue, SecretValues};
+use sandbox_model::{
+    ExecSpec, ExecUser, InvalidProxy, NetworkPolicy, NoProxy, Proxies, SandboxSpec, SecretSpec, SecretValue,
+    SecretValues,
+};
 use sandbox_runtime::contract::Harness;
 use sandbox_runtime::{RuntimeError, StopOutcome};
 
 use crate::contract::QemuHarness;
-use crate::resolver;
+use crate::proxies::Proxy;
 use crate::world::World;
 
 type Outcome<T = ()> = Result<T, String>;
 
 pub const CASE: &str = "secrets_are_nowhere_but_where_they_belong";
-/// The guest's gateway: the host's loopback.
-const GATEWAY: &str = "172.16.0.1";
 const NAMES: [&str; 2] = ["api.example.com", "other.example.com"];
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -54,6 +55,8 @@ struct Case {
     value: String,
     port: u16,
     heard: Receiver<String>,
+    proxies: Proxies,
+    _proxy: Proxy,
 }
 
 /// One machine for all of it: a boot is what costs.
@@ -80,13 +83,17 @@ impl Case {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
         let port = listener.local_addr().map_err(text)?.port();
         let heard = world.https(listener, &NAMES);
-        let dns = resolver::names(NAMES.map(|name| (name, GATEWAY, "")).to_vec());
+        // A company's proxy, which alone knows the names.
+        let server = SocketAddr::from(([127, 0, 0, 1], port));
+        let proxy = Proxy::http(NAMES.map(|name| (format!("{name}:{port}"), server)).into(), None);
+        let url = format!("http://127.0.0.1:{}", proxy.port).parse();
+        let proxies = Proxies::one(url.map_err(|error: InvalidProxy| text(error))?, NoProxy::default());
         let harness = QemuHarness::new()?;
         let value = format!("sk-{:016x}", std::collections::hash_map::RandomState::new().hash_one(port));
         let spec = SandboxSpec {
             network: NetworkPolicy {
-                egress_allow: ["host", NAMES[0], NAMES[1]].map(String::from).to_vec(),
-                dns_servers: vec![format!("127.0.0.1:{dns}")],
+                egress_allow: NAMES.map(String::from).to_vec(),
+                dns_servers: vec!["127.0.0.1:9".into()],
                 ..NetworkPolicy::default()
             },
             secrets: vec![SecretSpec {
@@ -101,7 +108,7 @@ impl Case {
             ..crate::spec::plain(&harness, "secrets")?
         };
         let values = SecretValues::from([("API_KEY".into(), SecretValue::new(value.clone()))]);
-        Ok(Self { harness, spec, values, value, port, heard })
+        Ok(Self { harness, spec, values, value, port, heard, proxies, _proxy: proxy })
     }
 
     fn life(&self) -> Outcome {
@@ -110,7 +117,7 @@ impl Case {
             Err(RuntimeError::NoSecretValue { secret, .. }) if secret == "API_KEY" => {}
             other => return Err(format!("without the value: {other:?}")),
         }
-        runtime.start_with(name, &self.values, None).map_err(text)?;
+        runtime.start_with(name, &self.values, Some(&self.proxies)).map_err(text)?;
         let stand_in = self.guest(ExecUser::Dev, "echo $API_KEY; echo $API_KEY > ~/kept; sync")?;
         same("the guest's variable", &stand_in, "$MSB_API_KEY")?;
         let clock: f64 = self.guest(ExecUser::Dev, "date +%s.%N")?.parse().map_err(text)?;
@@ -139,7 +146,7 @@ impl Case {
             }
             self.look_at_files("asleep")?;
             // The guest goes on with the authority that it trusted before.
-            runtime.start_with(name, &self.values, None).map_err(text)?;
+            runtime.start_with(name, &self.values, Some(&self.proxies)).map_err(text)?;
             self.requests("after a sleep", &self.value)?;
         }
         runtime.stop(name, GRACE).map_err(text)?;
