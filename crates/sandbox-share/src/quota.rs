@@ -94,13 +94,11 @@ impl Quota {
         self.settle(reserved, change);
     }
 
-    /// Nobody has `file` open any more: credits what closing gave back, and, when no name leads to it, all of it.
-    pub(crate) fn closed(&mut self, file: FileId, space: Space) {
-        let credited = if self.ledger.let_go(file) {
-            self.ledger.ended(file, space)
-        } else {
-            self.ledger.closed(file, space)
-        };
+    /// Nobody has `file` open any more: credits what closing gave back, and all of it when it was held. `nameless` is
+    /// for certainty: layers of one file system may number their files alike.
+    pub(crate) fn closed(&mut self, file: FileId, space: Space, nameless: bool) {
+        let ends = nameless && self.ledger.let_go(file);
+        let credited = if ends { self.ledger.ended(file, space) } else { self.ledger.closed(file, space) };
         self.settle(0, -credited);
     }
 

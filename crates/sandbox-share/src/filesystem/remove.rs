@@ -103,11 +103,7 @@ impl ShareFs {
     pub(super) fn credit_open_and_gone(&self) {
         let gone = self.nodes().open_and_gone();
         for (file, inner) in gone {
-            if self.quota().minds(file)
-                && let Ok(attr) = self.attributes(inner)
-            {
-                self.quota().closed(file, space(&attr));
-            }
+            self.credit_closed(file, inner);
         }
         self.quota().let_go_of_all();
     }

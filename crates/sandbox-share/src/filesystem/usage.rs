@@ -7,11 +7,11 @@ use virtiofsd::fuse::Attr;
 use super::pinned::Pinned;
 use super::{ShareFs, error};
 use crate::ledger::Space;
-use crate::nodes::{InnerId, NodeId};
+use crate::nodes::{FileId, InnerId, NodeId};
 use crate::policy::Change;
 
 impl ShareFs {
-    /// Runs `operation`, which may allocate up to `most` bytes for the file, inside the quota.
+    /// Runs `operation`, which may allocate up to `most` bytes for the folder, inside the quota.
     /// `ENOSPC` without running it when that does not fit.
     pub(super) fn metered<T>(
         &self,
@@ -19,18 +19,9 @@ impl ShareFs {
         most: impl FnOnce(&Attr) -> u64,
         operation: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        if !self.quota().is_limited() {
-            return operation();
-        }
-        let before = self.attributes(inner)?;
-        let reserved = most(&before);
-        if self.quota().reserve(reserved).is_err() {
-            return error(libc::ENOSPC);
-        }
-        let result = operation();
-        let after = self.attributes(inner).map_or_else(|_| allocated(&before), |attr| allocated(&attr));
-        self.quota().settle(reserved, after - allocated(&before));
-        result
+        self.measured(inner, most, operation, |reserved, (before, after)| {
+            self.quota().settle(reserved, after.allocated - before.allocated);
+        })
     }
 
     /// As [`ShareFs::metered`], for a file: what it took is noted, and no more than that is ever credited for it.
@@ -40,6 +31,22 @@ impl ShareFs {
         inner: InnerId,
         most: impl FnOnce(&Attr) -> u64,
         operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.measured(inner, most, operation, |reserved, change| {
+            let nodes = self.nodes();
+            let file = nodes.file(node);
+            let open = nodes.is_open(node) || nodes.is_open_anywhere(file);
+            drop(nodes);
+            self.quota().changed(file, reserved, change, open);
+        })
+    }
+
+    fn measured<T>(
+        &self,
+        inner: InnerId,
+        most: impl FnOnce(&Attr) -> u64,
+        operation: impl FnOnce() -> io::Result<T>,
+        settle: impl FnOnce(u64, (Space, Space)),
     ) -> io::Result<T> {
         if !self.quota().is_limited() {
             return operation();
@@ -51,12 +58,7 @@ impl ShareFs {
         }
         let result = operation();
         let after = self.attributes(inner).map_or_else(|_| space(&before), |attr| space(&attr));
-        let (file, open) = {
-            let nodes = self.nodes();
-            let file = nodes.file(node);
-            (file, nodes.is_open(node) || nodes.is_open_anywhere(file))
-        };
-        self.quota().changed(file, reserved, (space(&before), after), open);
+        settle(reserved, (space(&before), after));
         result
     }
 
@@ -82,18 +84,22 @@ impl ShareFs {
 
     /// The last handle of `node` was closed. Another node of the same file may be open still.
     pub(super) fn settle_closed(&self, node: NodeId, inner: InnerId) {
-        let file = {
-            let nodes = self.nodes();
-            let file = nodes.file(node);
-            if nodes.is_open_anywhere(file) {
-                return;
-            }
-            file
-        };
+        let nodes = self.nodes();
+        let file = nodes.file(node);
+        let open = nodes.is_open_anywhere(file);
+        drop(nodes);
+        if !open {
+            self.credit_closed(file, inner);
+        }
+    }
+
+    /// Nobody has `file` open any more.
+    pub(super) fn credit_closed(&self, file: FileId, inner: InnerId) {
         if self.quota().minds(file)
             && let Ok(attr) = self.attributes(inner)
         {
-            self.quota().closed(file, space(&attr));
+            let nameless = attr.mode & libc::S_IFMT == libc::S_IFDIR || attr.nlink == 0;
+            self.quota().closed(file, space(&attr), nameless);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{InnerId, NodeId, NodeTable};
 pub(crate) type Volume = u32;
 
 /// One file of the host, by whichever way the guest reaches it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileId {
     pub volume: Volume,
     pub ino: u64,
@@ -58,13 +58,10 @@ impl NodeTable {
             || self.astray.iter().any(|(astray, _)| *astray == file)
     }
 
-    /// Open files that no name leads to any more, each once.
+    /// Open files that no name leads to any more; those that are known by several nodes more than once.
     pub(crate) fn open_and_gone(&self) -> Vec<(FileId, InnerId)> {
         let gone = self.nodes.iter().filter(|(_, node)| node.gone && node.handles > 0);
-        let mut gone: Vec<_> = gone.filter_map(|(id, node)| Some((self.file(*id), node.inner?))).collect();
-        gone.sort_unstable();
-        gone.dedup_by_key(|(file, _)| *file);
-        gone
+        gone.filter_map(|(id, node)| Some((self.file(*id), node.inner?))).collect()
     }
 
     /// `id`, which is its name and not its file, becomes another one: its handles may be of the old one.

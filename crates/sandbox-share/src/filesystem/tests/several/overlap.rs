@@ -1,5 +1,7 @@
 //! Folders that overlap: one file is known as several, and is charged and credited as one.
 
+mod attack;
+
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
@@ -49,7 +51,7 @@ impl Several {
         let named = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
         let files = open.chain(named).filter_map(|path| fs::metadata(path).ok());
         let sizes: HashMap<u64, u64> =
-            files.filter(|file| file.is_file()).map(|file| (file.ino(), file.blocks() * 512)).collect();
+            files.filter(fs::Metadata::is_file).map(|file| (file.ino(), file.blocks() * 512)).collect();
         sizes.values().sum()
     }
 }
