@@ -45,7 +45,7 @@ impl ShareFs {
         self.direct_io.store(capable.contains(FsOptions::DIRECT_IO_ALLOW_MMAP), Ordering::Relaxed);
         // Whatever the guest wants to know, the table must: inode numbers repeat across file systems.
         let options = self.inner.init(capable | FsOptions::SUBMOUNTS)?;
-        let device = self.inner.device(ROOT)?;
+        let device = self.inner.device(ROOT).unwrap_or_default();
         self.nodes().mounted(ROOT, device);
         Ok(options)
     }

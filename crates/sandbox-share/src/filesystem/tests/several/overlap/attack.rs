@@ -155,7 +155,7 @@ impl Attacker {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_on_the_disk_is_charged(steps in prop::collection::vec(step(), 1..80)) {
