@@ -91,10 +91,18 @@ impl Attacker {
             }
             Step::Create { root, name } => {
                 let flags = (libc::O_RDWR | libc::O_CREAT).cast_unsigned();
-                let (folder, name, mode) = (self.folder(root)?, c(NAMES[name]), libc::S_IFREG | 0o644);
-                let made =
-                    share.create(context(), folder, &name, mode, false, flags, 0, Extensions::default())?;
-                self.handles.push((made.0.inode, made.1.unwrap()));
+                let (folder, mode) = (self.folder(root)?, libc::S_IFREG | 0o644);
+                let (entry, handle, _) = share.create(
+                    context(),
+                    folder,
+                    &c(NAMES[name]),
+                    mode,
+                    false,
+                    flags,
+                    0,
+                    Extensions::default(),
+                )?;
+                self.handles.push((entry.inode, handle.unwrap()));
             }
             Step::Write { handle, at, steps } => {
                 let (node, handle) = self.handle(handle).ok_or_else(refused)?;
