@@ -153,7 +153,7 @@ pub(crate) struct NodeTable {
     open_handles: u64,
     /// What a handle of a node may be of, where the node is another file by now.
     astray: HashSet<(FileId, NodeId)>,
-    /// Which file system is on which of the host's devices.
+    /// Which file system is on which of the host's devices: what is charged to its files outlives the guest.
     volumes: HashMap<u64, Volume>,
     next_volume: Volume,
     most: usize,
@@ -196,7 +196,6 @@ impl NodeTable {
         self.released.clear();
         self.open_handles = 0;
         self.astray.clear();
-        self.volumes.clear();
         self.add_root();
     }
 

@@ -33,6 +33,7 @@ impl NodeTable {
     /// numbers.
     pub(crate) fn restore(&mut self, saved: SavedNodes) {
         self.clear();
+        self.volumes.clear();
         self.nodes = saved.nodes;
         self.by_inner.clear();
         self.by_ino.clear();
