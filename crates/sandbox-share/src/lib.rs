@@ -7,6 +7,7 @@
 //!   filesystem   what each request means: names, ids, set-id bits, the quota
 //!     ├─ nodes     which of the guest's files hold a descriptor here (pure)
 //!     ├─ quota     what the guest has added (pure)
+//!     ├─ ledger    what of that is which file's (pure)
 //!     ├─ policy    what the guest may change: the place for a guard
 //!     └─ virtiofsd's PassthroughFs   the system calls
 //!   process      owner, namespaces, capabilities, system-call filter, lifeline
@@ -21,6 +22,7 @@ mod descriptors;
 mod error;
 mod filesystem;
 mod ids;
+mod ledger;
 mod nodes;
 mod policy;
 mod process;

@@ -5,9 +5,10 @@
 //! so the sum never passes the limit while operations run. Giving back what was there before the
 //! server started counts too: the guest may add the quota on top of what it found.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Ledger, Space};
+use crate::nodes::FileId;
 
 /// One inode may be made for so many bytes of quota: an empty file takes no block, but it does take an
 /// inode.
@@ -18,9 +19,6 @@ pub(crate) const BLOCK: u64 = 4096;
 
 /// Bytes that a file system allocates beside what is written, to tell where that is.
 const SPENT_ON_ITS_OWN: i64 = 1 << 20;
-
-/// More files that were allocated in advance than this are not told apart from all others.
-const MOST_AHEAD: usize = 1 << 16;
 
 /// The quota is used up.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,46 +31,25 @@ pub(crate) struct Quota {
     limit: Option<i64>,
     used: i64,
     inodes: i64,
-    /// Files without a name that are charged as long as they are open, by inode number. Only of roots that may overlap:
-    /// more than one may close them, and one credits them.
-    held: HashSet<u64>,
-    /// Files that may have blocks behind their end, by inode number: holes before it do not show in their sizes. `None`
-    /// is any file.
-    ahead: Option<HashSet<u64>>,
+    ledger: Ledger,
 }
 
 impl Quota {
     /// `bytes` of zero is no limit.
     pub(crate) fn new(bytes: u64) -> Self {
         let limit = (bytes > 0).then(|| signed(bytes));
-        Self { limit, used: 0, inodes: 0, held: HashSet::new(), ahead: Some(HashSet::new()) }
+        Self { limit, used: 0, inodes: 0, ledger: Ledger::default() }
     }
 
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Whether more was allocated than may be. What a file system spends on its own is no sign of that.
-    fn is_passed(&self) -> bool {
+    /// Whether more was allocated than may be: a file that has as many blocks as its size needs was taken for one
+    /// without holes, and hid some, because others are behind its end. Until then all are taken for what they seem.
+    /// What a file system spends on its own is no sign of that.
+    pub(crate) fn is_passed(&self) -> bool {
         self.limit.is_some_and(|limit| self.used > limit.saturating_add(SPENT_ON_ITS_OWN))
-    }
-
-    /// The guest allocates for the file without changing its size. Whether that is behind its end is not asked: the
-    /// size may be another one by then.
-    pub(crate) fn allocated_ahead(&mut self, ino: u64) {
-        if let Some(known) = &mut self.ahead {
-            known.insert(ino);
-            if known.len() > MOST_AHEAD {
-                self.ahead = None;
-            }
-        }
-    }
-
-    /// Whether a file that has as many blocks as its size needs is taken for one without holes. Once the quota is
-    /// passed, one that may hide some is not. All others are written over all the same: of what is in the guest's page
-    /// cache, programs were told that it is written.
-    pub(crate) fn trusts(&self, ino: u64) -> bool {
-        !self.is_passed() || self.ahead.as_ref().is_some_and(|known| !known.contains(&ino))
     }
 
     /// Sets `bytes` aside. Zero always succeeds: what allocates nothing is never refused.
@@ -101,29 +78,66 @@ impl Quota {
         }
     }
 
-    pub(crate) fn inode_made(&mut self) {
-        self.inodes = self.inodes.saturating_add(1);
-    }
-
-    pub(crate) fn inode_freed(&mut self) {
+    fn inode_freed(&mut self) {
         self.inodes = self.inodes.saturating_sub(1);
     }
 
-    /// The file lost its last name, and is charged until [`Quota::let_go`].
-    pub(crate) fn hold(&mut self, ino: u64) {
-        if self.is_limited() {
-            self.held.insert(ino);
+    /// As [`Quota::settle`], for what the guest did to `file`, which `open` tells whether it has open.
+    pub(crate) fn changed(
+        &mut self,
+        file: FileId,
+        reserved: u64,
+        (before, after): (Space, Space),
+        open: bool,
+    ) {
+        let change = self.ledger.changed(file, before, after, open);
+        self.settle(reserved, change);
+    }
+
+    /// Nobody has `file` open any more: credits what closing gave back, and all of it when it was held. `nameless` is
+    /// for certainty: layers of one file system may number their files alike.
+    pub(crate) fn closed(&mut self, file: FileId, space: Space, nameless: bool) {
+        let ends = nameless && self.ledger.let_go(file);
+        let credited = if ends { self.ledger.ended(file, space) } else { self.ledger.closed(file, space) };
+        self.settle(0, -credited);
+    }
+
+    /// Whether the last close of `file` may give something back.
+    pub(crate) fn minds(&self, file: FileId) -> bool {
+        self.ledger.knows(file) || self.ledger.holds(file)
+    }
+
+    /// `file` lost its last name. It stays charged as long as it is open.
+    pub(crate) fn ended(&mut self, file: FileId, space: Space, open: bool) {
+        self.inode_freed();
+        if !self.is_limited() {
+            return;
+        }
+        if open {
+            self.ledger.hold(file);
+        } else {
+            let credited = self.ledger.ended(file, space);
+            self.settle(0, -credited);
         }
     }
 
-    /// Nobody has the file open any more: whether it was held, and is to be credited now.
-    pub(crate) fn let_go(&mut self, ino: u64) -> bool {
-        self.held.remove(&ino)
+    /// `file` was made.
+    pub(crate) fn made(&mut self, file: FileId, space: Space) {
+        self.ledger.made(file);
+        self.settle(0, space.allocated);
+        self.inodes = self.inodes.saturating_add(1);
+    }
+
+    /// See [`Ledger::out_of_sight`].
+    pub(crate) fn out_of_sight(&mut self, file: FileId) {
+        if self.is_limited() {
+            self.ledger.out_of_sight(file);
+        }
     }
 
     /// Whoever had something open is gone.
     pub(crate) fn let_go_of_all(&mut self) {
-        self.held.clear();
+        self.ledger.let_go_of_all();
     }
 
     /// `None` is no limit.
@@ -190,24 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_allocated_in_advance_is_distrusted_and_only_past_the_quota() {
-        let mut quota = Quota::new(8192);
-        quota.allocated_ahead(7);
-        assert!(quota.trusts(7) && quota.trusts(8));
-        quota.settle(0, 2 * SPENT_ON_ITS_OWN);
-        assert!(!quota.trusts(7) && quota.trusts(8));
-        (0..=MOST_AHEAD as u64).for_each(|ino| quota.allocated_ahead(ino));
-        assert!(!quota.trusts(u64::MAX), "so many are not remembered");
-    }
-
-    #[test]
     fn empty_files_are_counted_too() {
         let mut quota = Quota::new(2 * BYTES_PER_INODE);
-        quota.inode_made();
+        let (file, empty) = (FileId { volume: 1, ino: 7 }, Space { allocated: 0, size: Some(0) });
+        quota.made(file, empty);
         assert!(quota.inode_left().is_ok());
-        quota.inode_made();
+        quota.made(file, empty);
         assert_eq!(quota.inode_left(), Err(Full));
-        quota.inode_freed();
+        quota.ended(file, empty, true);
         assert!(quota.inode_left().is_ok());
     }
 

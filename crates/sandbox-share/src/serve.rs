@@ -56,6 +56,7 @@ pub fn serve(config: ShareConfig, listener: UnixListener) -> Result<(), ShareErr
     parent.watch()?;
     let policy: Box<dyn Policy> = if config.readonly { Box::new(ReadOnly) } else { Box::new(AllowAll) };
     let share = ShareFs::new(inner, policy, descriptors.budget, config.quota_bytes);
+    let share = share.opening_at_most(descriptors.hard);
     run(share, listener)
 }
 

@@ -63,7 +63,7 @@ impl ShareFs {
         self.room_for_one_more()?;
         // The directory itself may grow by a block.
         let mut entry = self.metered(dir.inner, |_| BLOCK, || make(dir.inner))?;
-        self.charge_new(&entry.attr);
+        self.charge_new(parent, &entry.attr);
         self.introduce(ctx, parent, name, &mut entry, novelty)?;
         Ok(entry)
     }

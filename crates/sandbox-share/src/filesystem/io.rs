@@ -10,7 +10,7 @@ use virtiofsd::fuse::{Attr, SetattrIn};
 use super::entries::flag;
 use super::pinned::Pinned;
 use super::{ShareFs, error};
-use crate::nodes::NodeId;
+use crate::nodes::{NodeId, ROOT};
 use crate::policy::{self, Change};
 use crate::quota::most_a_write_takes;
 
@@ -44,7 +44,10 @@ impl ShareFs {
         self.submounts.store(capable.contains(FsOptions::SUBMOUNTS), Ordering::Relaxed);
         self.direct_io.store(capable.contains(FsOptions::DIRECT_IO_ALLOW_MMAP), Ordering::Relaxed);
         // Whatever the guest wants to know, the table must: inode numbers repeat across file systems.
-        self.inner.init(capable | FsOptions::SUBMOUNTS)
+        let options = self.inner.init(capable | FsOptions::SUBMOUNTS)?;
+        let device = self.inner.device(ROOT).unwrap_or_default();
+        self.nodes().mounted(ROOT, device);
+        Ok(options)
     }
 
     pub(super) fn stop(&self) {
@@ -69,7 +72,7 @@ impl ShareFs {
             self.judge(&Change::Write { node })?;
         }
         let open = || self.inner.open(ctx, file.inner, kill_priv, flags);
-        let (handle, options) = if cuts { self.metered_open(node, file.inner, |_| 0, open) } else { open() }?;
+        let (handle, options) = if cuts { self.metered_file(node, file.inner, |_| 0, open) } else { open() }?;
         self.nodes().opened(node);
         Ok((handle, options | self.past_the_cache(access)))
     }
@@ -118,10 +121,10 @@ impl ShareFs {
         // A single file's handle may have been closed before, when the guest went to sleep: it is counted, and
         // nothing is credited for it.
         if result.is_ok() || self.is_single_file(&nodes, node) {
-            let closed = nodes.closed(node);
+            let last = nodes.closed(node);
             drop(nodes);
-            if result.is_ok() && closed.last {
-                self.settle_closed(node, file.inner, closed.gone);
+            if result.is_ok() && last {
+                self.settle_closed(node, file.inner);
             }
         }
         result
@@ -139,9 +142,18 @@ impl ShareFs {
         let appends = write.flags & flag(libc::O_APPEND) != 0 && !write.delayed;
         let most = |attr: &Attr| {
             let offset = if appends { attr.size } else { write.offset };
-            // A file that seems whole can have holes all the same, where it was allocated in advance behind its end.
-            let size = if self.quota().trusts(attr.ino) { attr.size } else { 0 };
-            most_a_write_takes(size, attr.blocks.saturating_mul(512), offset, u64::from(write.size))
+            let length = u64::from(write.size);
+            let most = most_a_write_takes(attr.size, attr.blocks.saturating_mul(512), offset, length);
+            // A file that seems whole can have holes all the same, where it was allocated in advance behind its end,
+            // by whichever server. What has none is written over always: of what is in the guest's page cache,
+            // programs were told that it is written.
+            if most == 0
+                && self.quota().is_passed()
+                && self.has_hole(ctx, &file, write.handle, offset, length)
+            {
+                return most_a_write_takes(0, 0, offset, length);
+            }
+            most
         };
         self.metered_handle(&file, write.handle, most, || {
             self.inner.write(
@@ -159,6 +171,12 @@ impl ShareFs {
         })
     }
 
+    /// Whether the file has a hole there, or the host cannot tell.
+    fn has_hole(&self, ctx: Context, file: &Pinned<'_>, handle: u64, offset: u64, length: u64) -> bool {
+        let hole = self.inner.lseek(ctx, file.inner, handle, offset, libc::SEEK_HOLE.cast_unsigned());
+        hole.map_or(true, |hole| hole < offset.saturating_add(length))
+    }
+
     pub(super) fn allocate(
         &self,
         ctx: Context,
@@ -171,16 +189,7 @@ impl ShareFs {
         let file = self.pin(ctx, node)?;
         self.judge(&Change::Write { node })?;
         let frees = flag(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE);
-        let keeps_size = mode & flag(libc::FALLOC_FL_KEEP_SIZE) != 0;
-        let most = |attr: &Attr| {
-            if mode & frees != 0 {
-                return 0;
-            }
-            if keeps_size {
-                self.quota().allocated_ahead(attr.ino);
-            }
-            most_a_write_takes(0, 0, offset, length)
-        };
+        let most = |_: &Attr| if mode & frees != 0 { 0 } else { most_a_write_takes(0, 0, offset, length) };
         self.metered_handle(&file, handle, most, || {
             self.inner.fallocate(ctx, file.inner, handle, mode, offset, length)
         })
@@ -235,7 +244,7 @@ impl ShareFs {
             self.judge(&Change::Attributes { node })?;
         }
         let set = || self.inner.setattr(ctx, file.inner, attr, handle, valid);
-        if resizes { self.metered_open(node, file.inner, |_| 0, set) } else { set() }
+        if resizes { self.metered_file(node, file.inner, |_| 0, set) } else { set() }
     }
 
     pub(super) fn space(&self, ctx: Context, node: NodeId) -> io::Result<libc::statvfs64> {

@@ -15,14 +15,13 @@ mod saved;
 mod tests;
 mod usage;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) use roots::{MOST, Root, Roots};
 
-use crate::nodes::{NodeId, NodeTable};
+use crate::nodes::NodeTable;
 use crate::policy::Policy;
 use crate::quota::Quota;
 
@@ -36,9 +35,6 @@ pub(crate) struct ShareFs {
     policy: Box<dyn Policy>,
     nodes: Mutex<NodeTable>,
     quota: Mutex<Quota>,
-    /// Bytes allocated to files that are open and were written, as last seen: some file systems give
-    /// space back when a file is closed.
-    written: Mutex<HashMap<NodeId, i64>>,
     /// Whether files opened past the guest's cache may still be mapped into memory there.
     direct_io: AtomicBool,
     /// Whether the guest wants to know of file systems mounted inside the folder.
@@ -58,10 +54,15 @@ impl ShareFs {
             policy,
             nodes: Mutex::new(NodeTable::new(budget)),
             quota: Mutex::new(Quota::new(quota_bytes)),
-            written: Mutex::default(),
             direct_io: AtomicBool::new(false),
             submounts: AtomicBool::new(false),
         }
+    }
+
+    /// `hard` is how many files `inner` opens at most, counted as the budget.
+    pub(crate) fn opening_at_most(self, hard: u64) -> Self {
+        self.nodes().set_hard(hard);
+        self
     }
 
     fn nodes(&self) -> MutexGuard<'_, NodeTable> {
@@ -70,10 +71,6 @@ impl ShareFs {
 
     fn quota(&self) -> MutexGuard<'_, Quota> {
         lock(&self.quota)
-    }
-
-    fn written(&self) -> MutexGuard<'_, HashMap<NodeId, i64>> {
-        lock(&self.written)
     }
 
     fn knows_submounts(&self) -> bool {

@@ -61,9 +61,9 @@ impl ShareFs {
     }
 
     fn replace(&self, nodes: &mut NodeTable, node: NodeId, found: &Found) {
-        if nodes.replace(node, found) {
-            // What was seen of the old file says nothing of this one, and would be credited against its size.
-            self.written().remove(&node);
+        let old = nodes.file(node);
+        if nodes.replace(node, found) && nodes.is_open(node) {
+            self.quota().out_of_sight(old);
         }
     }
 
@@ -114,6 +114,12 @@ impl ShareFs {
             }
             Identity::Stranger => None,
         };
+        let device =
+            if known.is_none() && found.top { self.inner.device(found.inner).map(Some) } else { Ok(None) };
+        let device = device.inspect_err(|_| {
+            nodes.release(found.inner);
+            self.tidy(&mut nodes);
+        })?;
         let node = match known {
             Some(node) => {
                 nodes.seen_at(node, parent, name);
@@ -126,6 +132,9 @@ impl ShareFs {
             }
             None => nodes.admit(parent, name, &found),
         };
+        if let Some(device) = device {
+            nodes.mounted(node, device);
+        }
         nodes.remember(node);
         if novelty == Novelty::NewAndOpen {
             nodes.opened(node);
@@ -155,7 +164,12 @@ impl ShareFs {
         self.inner.getattr(nobody(), inner, None).map(|(attr, _)| attr)
     }
 
-    fn make_resident(&self, nodes: &mut NodeTable, ctx: Context, node: NodeId) -> io::Result<InnerId> {
+    pub(super) fn make_resident(
+        &self,
+        nodes: &mut NodeTable,
+        ctx: Context,
+        node: NodeId,
+    ) -> io::Result<InnerId> {
         let mut above = None;
         let mut result = error(libc::ESTALE);
         for id in nodes.path_to(node) {

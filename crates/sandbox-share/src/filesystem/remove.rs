@@ -6,9 +6,10 @@ use std::io;
 use virtiofsd::filesystem::Context;
 
 use super::pinned::{found, nobody};
-use super::usage::allocated;
+use super::usage::space;
 use super::{ShareFs, pinned};
-use crate::nodes::{Found, Identity, InnerId, NodeId};
+use crate::ledger::Space;
+use crate::nodes::{FileId, Found, Identity, NodeId, NodeTable};
 use crate::policy::{self, Change};
 
 /// A file that is about to lose a name. Keeps it open meanwhile, to see afterwards what is left of it.
@@ -61,51 +62,49 @@ impl ShareFs {
         Ok(Named { share: self, found, node })
     }
 
-    /// `file` was `name` in `parent` and is so no more.
-    pub(super) fn lost_name(&self, file: &Named<'_>, parent: NodeId, name: &CStr) {
-        let left = self.attributes(file.found.inner);
-        let ended = file.found.kind == libc::S_IFDIR || left.as_ref().is_ok_and(|attr| attr.nlink == 0);
-        let freed = left.map_or(0, |attr| allocated(&attr));
-        let several = self.inner.is_several();
+    /// `lost` was `name` in `parent` and is so no more.
+    pub(super) fn lost_name(&self, lost: &Named<'_>, parent: NodeId, name: &CStr) {
+        let left = self.attributes(lost.found.inner);
+        let ended = lost.found.kind == libc::S_IFDIR || left.as_ref().is_ok_and(|attr| attr.nlink == 0);
+        let mut nodes = self.nodes();
         if ended {
-            let mut quota = self.quota();
-            quota.inode_freed();
-            if several {
-                // Before the look at who has it open: whoever closes it meanwhile credits it, or this does.
-                quota.hold(file.found.ino);
-            }
+            let file = nodes.file_in(parent, lost.found.ino);
+            self.doom(&mut nodes, lost, file);
+            let open = nodes.is_open_anywhere(file);
+            let nothing = Space { allocated: 0, size: None };
+            // Before the table is let go: whoever closes it from now on finds that it is held.
+            self.quota().ended(file, left.map_or(nothing, |attr| space(&attr)), open);
+        } else if let Some(node) = lost.node {
+            nodes.not_at(node, parent, name);
         }
-        let open = {
-            let nodes = self.nodes();
-            file.node.is_some_and(|node| nodes.is_open(node))
-                || several && nodes.is_open_anywhere(file.found.ino)
-        };
-        // An open file keeps its space until it is closed.
-        if ended && !open {
-            let mut quota = self.quota();
-            if !several || quota.let_go(file.found.ino) {
-                quota.settle(0, -freed);
-            }
-        }
-        if let Some(node) = file.node {
-            let mut nodes = self.nodes();
-            if ended {
+        self.tidy(&mut nodes);
+    }
+
+    /// Closes whatever node is `file`, unless the guest has it open: folders that overlap, or a folder that is mounted
+    /// in two places, show one file as several.
+    fn doom(&self, nodes: &mut NodeTable, lost: &Named<'_>, file: FileId) {
+        for (node, inner) in nodes.residents_of(file) {
+            // Layers of one file system may number their files alike.
+            let same = lost.node == Some(node)
+                || lost.found.kind == libc::S_IFDIR
+                || self.attributes(inner).is_ok_and(|attr| attr.nlink == 0);
+            if self.is_single_file(nodes, node) {
+                nodes.close_cached(node);
+            } else if same {
                 nodes.doom(node);
-            } else {
-                nodes.not_at(node, parent, name);
             }
-            self.tidy(&mut nodes);
+        }
+        if let Some(node) = lost.node {
+            nodes.doom(node);
         }
     }
 
     /// When the guest goes away, its open files are closed with it.
     pub(super) fn credit_open_and_gone(&self) {
-        let gone: Vec<InnerId> = self.nodes().open_and_gone();
-        for inner in gone {
-            let freed = self.attributes(inner).map_or(0, |attr| allocated(&attr));
-            self.quota().settle(0, -freed);
+        let gone = self.nodes().open_and_gone();
+        for (file, inner) in gone {
+            self.credit_closed(file, inner);
         }
         self.quota().let_go_of_all();
-        self.written().clear();
     }
 }

@@ -4,7 +4,6 @@
 //!  length of ours (u64, little endian) │ ours: table, quota, what was negotiated │ the pass-through's own
 //! ```
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -14,11 +13,12 @@ use serde::{Deserialize, Serialize};
 use virtiofsd::filesystem::SerializableFileSystem;
 
 use super::ShareFs;
-use crate::nodes::{NodeId, SavedNodes};
+use super::pinned::nobody;
+use crate::nodes::{NodeTable, SavedNodes};
 use crate::quota::Quota;
 
 /// Raised when [`Saved`] changes shape.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// A table of a few million files is smaller than this.
 const LARGEST: u64 = 1 << 30;
 
@@ -27,7 +27,6 @@ struct Saved {
     version: u32,
     nodes: SavedNodes,
     quota: Quota,
-    written: HashMap<NodeId, i64>,
     direct_io: bool,
     submounts: bool,
 }
@@ -47,7 +46,6 @@ impl SerializableFileSystem for ShareFs {
             version: VERSION,
             nodes: self.nodes().save(),
             quota: self.quota().clone(),
-            written: self.written().clone(),
             direct_io: self.direct_io.load(Ordering::Relaxed),
             submounts: self.submounts.load(Ordering::Relaxed),
         };
@@ -75,7 +73,6 @@ impl SerializableFileSystem for ShareFs {
         self.direct_io.store(saved.direct_io, Ordering::Relaxed);
         self.submounts.store(saved.submounts, Ordering::Relaxed);
         *self.quota() = saved.quota;
-        *self.written() = saved.written;
         self.take_over(saved.nodes);
         Ok(())
     }
@@ -96,7 +93,18 @@ impl ShareFs {
                 nodes.lose(node);
             }
         }
+        self.find_devices(&mut nodes);
         self.tidy(&mut nodes);
+    }
+
+    /// The host may have started again meanwhile, and numbered its devices anew.
+    fn find_devices(&self, nodes: &mut NodeTable) {
+        for top in nodes.tops() {
+            let inner = self.make_resident(nodes, nobody(), top);
+            if let Ok(device) = inner.and_then(|inner| self.inner.device(inner)) {
+                nodes.mounted_again(top, device);
+            }
+        }
     }
 }
 

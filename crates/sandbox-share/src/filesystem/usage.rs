@@ -6,17 +6,47 @@ use virtiofsd::fuse::Attr;
 
 use super::pinned::Pinned;
 use super::{ShareFs, error};
-use crate::nodes::{InnerId, NodeId};
+use crate::ledger::Space;
+use crate::nodes::{FileId, InnerId, NodeId};
 use crate::policy::Change;
 
 impl ShareFs {
-    /// Runs `operation`, which may allocate up to `most` bytes for the file, inside the quota.
+    /// Runs `operation`, which may allocate up to `most` bytes for the folder, inside the quota.
     /// `ENOSPC` without running it when that does not fit.
     pub(super) fn metered<T>(
         &self,
         inner: InnerId,
         most: impl FnOnce(&Attr) -> u64,
         operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.measured(inner, most, operation, |reserved, (before, after)| {
+            self.quota().settle(reserved, after.allocated - before.allocated);
+        })
+    }
+
+    /// As [`ShareFs::metered`], for a file: what it took is noted, and no more than that is ever credited for it.
+    pub(super) fn metered_file<T>(
+        &self,
+        node: NodeId,
+        inner: InnerId,
+        most: impl FnOnce(&Attr) -> u64,
+        operation: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.measured(inner, most, operation, |reserved, change| {
+            let nodes = self.nodes();
+            let file = nodes.file(node);
+            let open = nodes.is_open(node) || nodes.is_open_anywhere(file);
+            drop(nodes);
+            self.quota().changed(file, reserved, change, open);
+        })
+    }
+
+    fn measured<T>(
+        &self,
+        inner: InnerId,
+        most: impl FnOnce(&Attr) -> u64,
+        operation: impl FnOnce() -> io::Result<T>,
+        settle: impl FnOnce(u64, (Space, Space)),
     ) -> io::Result<T> {
         if !self.quota().is_limited() {
             return operation();
@@ -27,29 +57,12 @@ impl ShareFs {
             return error(libc::ENOSPC);
         }
         let result = operation();
-        let after = self.attributes(inner).map_or_else(|_| allocated(&before), |attr| allocated(&attr));
-        self.quota().settle(reserved, after - allocated(&before));
+        let after = self.attributes(inner).map_or_else(|_| space(&before), |attr| space(&attr));
+        settle(reserved, (space(&before), after));
         result
     }
 
-    /// As [`ShareFs::metered`], for an open file: remembers what it took, because some file systems
-    /// give back at the last close what they allocated in advance.
-    pub(super) fn metered_open<T>(
-        &self,
-        node: NodeId,
-        inner: InnerId,
-        most: impl FnOnce(&Attr) -> u64,
-        operation: impl FnOnce() -> io::Result<T>,
-    ) -> io::Result<T> {
-        let result = self.metered(inner, most, operation);
-        if self.quota().is_limited() && self.nodes().is_open(node) {
-            let now = self.attributes(inner).map_or(0, |attr| allocated(&attr));
-            self.written().insert(node, now);
-        }
-        result
-    }
-
-    /// As [`ShareFs::metered_open`], for what is done through `handle`. A single file that was replaced since
+    /// As [`ShareFs::metered_file`], for what is done through `handle`. A single file that was replaced since
     /// it was opened cannot be looked at any more: all that the operation may take stays charged.
     pub(super) fn metered_handle<T>(
         &self,
@@ -59,7 +72,7 @@ impl ShareFs {
         operation: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         if self.inner.is_of(handle, file.inner) {
-            return self.metered_open(file.node, file.inner, most, operation);
+            return self.metered_file(file.node, file.inner, most, operation);
         }
         // It looks at the quota itself.
         let most = most(&Attr::default());
@@ -69,48 +82,40 @@ impl ShareFs {
         operation()
     }
 
-    /// The last handle of `node` was closed: credits what closing gave back, and, when no name leads
-    /// to the file, all of it.
-    pub(super) fn settle_closed(&self, node: NodeId, inner: InnerId, gone: bool) {
-        let written = self.written().remove(&node);
-        let several = self.inner.is_several();
-        if !self.quota().is_limited() || (written.is_none() && !gone && !several) {
-            return;
+    /// The last handle of `node` was closed. Another node of the same file may be open still.
+    pub(super) fn settle_closed(&self, node: NodeId, inner: InnerId) {
+        let nodes = self.nodes();
+        let file = nodes.file(node);
+        let open = nodes.is_open_anywhere(file);
+        drop(nodes);
+        if !open {
+            self.credit_closed(file, inner);
         }
-        let Ok(attr) = self.attributes(inner) else { return };
-        let now = allocated(&attr);
-        let given_back = written.map_or(0, |written| (written - now).max(0));
-        let freed = if self.is_freed(node, &attr, gone) { now } else { 0 };
-        self.quota().settle(0, -(given_back + freed));
     }
 
-    /// Whether the last close of `node` leaves nobody with the file. Roots that overlap know one file as two: another
-    /// may have taken its last name away, and may still have it open.
-    fn is_freed(&self, node: NodeId, attr: &Attr, gone: bool) -> bool {
-        if !self.inner.is_several() {
-            return gone;
+    /// Nobody has `file` open any more.
+    pub(super) fn credit_closed(&self, file: FileId, inner: InnerId) {
+        if self.quota().minds(file)
+            && let Ok(attr) = self.attributes(inner)
+        {
+            let nameless = attr.mode & libc::S_IFMT == libc::S_IFDIR || attr.nlink == 0;
+            self.quota().closed(file, space(&attr), nameless);
         }
-        let nameless = gone || attr.nlink == 0;
-        if !nameless || self.nodes().is_open_anywhere(attr.ino) || !self.quota().let_go(attr.ino) {
-            return false;
-        }
-        // What is not charged is not on the disk either: no descriptor keeps it.
-        self.nodes().doom(node);
-        true
     }
 
-    /// A new file with `attr` was made.
-    pub(super) fn charge_new(&self, attr: &Attr) {
-        let mut quota = self.quota();
-        quota.settle(0, allocated(attr));
-        quota.inode_made();
+    /// A new file with `attr` was made in `parent`.
+    pub(super) fn charge_new(&self, parent: NodeId, attr: &Attr) {
+        let file = self.nodes().file_in(parent, attr.ino);
+        self.quota().made(file, space(attr));
     }
 
-    /// `ENOSPC` when no file can be added, and `ENFILE` when the guest has too many in mind.
+    /// `ENOSPC` when no file can be added, and `ENFILE` when the guest has too many in mind, or open.
     pub(super) fn room_for_one_more(&self) -> io::Result<()> {
-        if self.nodes().is_full() {
+        let nodes = self.nodes();
+        if nodes.is_full() || nodes.is_exhausted() {
             return error(libc::ENFILE);
         }
+        drop(nodes);
         let quota = self.quota();
         if quota.inode_left().is_err() || quota.bytes_left().is_some_and(|left| left < crate::quota::BLOCK) {
             return error(libc::ENOSPC);
@@ -123,7 +128,12 @@ impl ShareFs {
     }
 }
 
+pub(super) fn space(attr: &Attr) -> Space {
+    let regular = attr.mode & libc::S_IFMT == libc::S_IFREG;
+    Space { allocated: allocated(attr), size: regular.then_some(attr.size) }
+}
+
 /// Bytes on the disk. Block counts are in units of 512 bytes, whatever the file system.
-pub(super) fn allocated(attr: &Attr) -> i64 {
+fn allocated(attr: &Attr) -> i64 {
     i64::try_from(attr.blocks.saturating_mul(512)).unwrap_or(i64::MAX)
 }

@@ -8,15 +8,23 @@ impl NodeTable {
     pub(crate) fn evict(&mut self) {
         while self.descriptors() > self.budget {
             let Some((_, id)) = self.queue.pop_first() else { return };
-            let Some(node) = self.nodes.get_mut(&id) else { continue };
-            node.stamp = None;
-            let Some(inner) = node.inner.take() else { continue };
-            let (key, placed) = (node.key, node.place.is_some());
-            self.by_inner.remove(&inner);
-            self.released.push(inner);
-            if placed {
-                self.evicted.insert(key, id);
-            }
+            self.close_cached(id);
+        }
+    }
+
+    /// Closes `id`, unless it is in use.
+    pub(crate) fn close_cached(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.pins == 0 && node.handles == 0) else {
+            return;
+        };
+        if let Some(stamp) = node.stamp.take() {
+            self.queue.remove(&stamp);
+        }
+        let Some(inner) = node.inner.take() else { return };
+        let (key, placed) = (node.key, node.place.is_some());
+        self.let_inner_go(id, inner, key.ino);
+        if placed {
+            self.evicted.insert(key, id);
         }
     }
 

@@ -38,6 +38,7 @@ impl NodeTable {
         let key = Key { mount: self.mount_below(parent), ino: found.ino, top: found.top };
         let node = Node {
             key,
+            volume: self.file_in(parent, found.ino).volume,
             kind: found.kind,
             place: Some(Place { parent, name: name.to_owned() }),
             inner: Some(found.inner),
@@ -49,7 +50,7 @@ impl NodeTable {
             gone: false,
         };
         self.nodes.insert(id, node);
-        self.by_inner.insert(found.inner, id);
+        self.hold(id, found.inner, found.ino);
         self.adopt_child(parent);
         self.requeue(id);
         id
@@ -66,7 +67,7 @@ impl NodeTable {
         }
         node.inner = Some(found.inner);
         let key = node.key;
-        self.by_inner.insert(found.inner, id);
+        self.hold(id, found.inner, found.ino);
         self.unlist_evicted(key, id);
         self.requeue(id);
         Ok(found.inner)
@@ -75,21 +76,19 @@ impl NodeTable {
     /// Makes `id`, which is its name and not its file, what the name leads to now. Takes over the caller's
     /// reference. Whether it was another file before.
     pub(crate) fn replace(&mut self, id: NodeId, found: &Found) -> bool {
-        let node = self.nodes.get_mut(&id).filter(|_| !self.by_inner.contains_key(&found.inner));
-        let Some(node) = node else {
+        if !self.nodes.contains_key(&id) || self.by_inner.contains_key(&found.inner) {
             self.release(found.inner);
             return false;
-        };
+        }
+        self.go_astray(id);
+        let Some(node) = self.nodes.get_mut(&id) else { return false };
         let (key, old) = (node.key, node.inner.replace(found.inner));
         node.key.ino = found.ino;
         match old {
-            Some(old) => {
-                self.by_inner.remove(&old);
-                self.released.push(old);
-            }
+            Some(old) => self.let_inner_go(id, old, key.ino),
             None => self.unlist_evicted(key, id),
         }
-        self.by_inner.insert(found.inner, id);
+        self.hold(id, found.inner, found.ino);
         self.requeue(id);
         old.is_some()
     }

@@ -38,24 +38,23 @@ impl NodeTable {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.handles += 1;
             self.open_handles += 1;
-            self.open.insert(id);
             self.requeue(id);
         }
     }
 
-    /// The guest closed `id`.
-    pub(crate) fn closed(&mut self, id: NodeId) -> Closed {
+    /// The guest closed `id`. Whether it has it open no more.
+    pub(crate) fn closed(&mut self, id: NodeId) -> bool {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.handles > 0) else {
-            return Closed { last: false, gone: false };
+            return false;
         };
         node.handles -= 1;
         self.open_handles -= 1;
-        let closed = Closed { last: node.handles == 0, gone: node.gone };
-        if closed.last {
-            self.open.remove(&id);
+        let last = node.handles == 0;
+        if last && !self.astray.is_empty() {
+            self.astray.retain(|(_, by)| *by != id);
         }
         self.let_go(id);
-        closed
+        last
     }
 
     fn let_go(&mut self, id: NodeId) {
@@ -87,9 +86,9 @@ impl NodeTable {
         if let Some(stamp) = node.stamp.take() {
             self.queue.remove(&stamp);
         }
+        let ino = node.key.ino;
         if let Some(inner) = node.inner.take() {
-            self.by_inner.remove(&inner);
-            self.released.push(inner);
+            self.let_inner_go(id, inner, ino);
         }
     }
 
@@ -108,8 +107,7 @@ impl NodeTable {
                 self.queue.remove(&stamp);
             }
             if let Some(inner) = node.inner {
-                self.by_inner.remove(&inner);
-                self.released.push(inner);
+                self.let_inner_go(id, inner, node.key.ino);
             }
             at = node.place.map(|place| place.parent);
             if let Some(parent) = at.and_then(|parent| self.nodes.get_mut(&parent)) {
@@ -117,13 +115,4 @@ impl NodeTable {
             }
         }
     }
-}
-
-/// What closing a file meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Closed {
-    /// Nobody has it open any more.
-    pub last: bool,
-    /// No name leads to it.
-    pub gone: bool,
 }

@@ -25,6 +25,7 @@
 //! Nothing here touches a file: whatever must be given back collects in [`NodeTable::take_released`].
 
 mod evict;
+mod files;
 mod identify;
 mod lifetime;
 mod place;
@@ -32,7 +33,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,10 @@ pub(crate) const ROOT: NodeId = 1;
 /// oldest for want of memory: a walk through millions of files stays below.
 const MOST: usize = 4_000_000;
 
+/// Descriptors that making and opening one file takes.
+const TO_MAKE: u64 = 4;
+
+pub(crate) use files::{FileId, Volume};
 pub(crate) use saved::SavedNodes;
 
 /// What makes two files the same, as far as a pass-through entry tells.
@@ -71,6 +76,8 @@ struct Place {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Node {
     key: Key,
+    /// The mounted file system that it is in.
+    volume: Volume,
     /// The type bits of its mode.
     kind: u32,
     /// `None` when no name is known to lead here.
@@ -132,6 +139,8 @@ pub(crate) enum Step {
 pub(crate) struct NodeTable {
     nodes: HashMap<NodeId, Node>,
     by_inner: HashMap<InnerId, NodeId>,
+    /// The same nodes by their inode numbers: one file may have several.
+    by_ino: BTreeSet<(u64, NodeId)>,
     /// Evicted nodes that have a place.
     evicted: HashMap<Key, NodeId>,
     /// Resident nodes that nothing holds, the longest unused first.
@@ -142,9 +151,14 @@ pub(crate) struct NodeTable {
     /// Resident nodes and open handles together.
     budget: u64,
     open_handles: u64,
-    /// Those with handles.
-    open: HashSet<NodeId>,
+    /// What a handle of a node may be of, where the node is another file by now.
+    astray: HashSet<(FileId, NodeId)>,
+    /// Which file system is on which of the host's devices: what is charged to its files outlives the guest.
+    volumes: HashMap<u64, Volume>,
+    next_volume: Volume,
     most: usize,
+    /// Where the pass-through file system opens no more, counted as `budget`.
+    hard: u64,
 }
 
 impl NodeTable {
@@ -153,6 +167,7 @@ impl NodeTable {
         let mut table = Self {
             nodes: HashMap::new(),
             by_inner: HashMap::new(),
+            by_ino: BTreeSet::new(),
             evicted: HashMap::new(),
             queue: BTreeMap::new(),
             released: Vec::new(),
@@ -160,8 +175,11 @@ impl NodeTable {
             clock: 0,
             budget,
             open_handles: 0,
-            open: HashSet::new(),
+            astray: HashSet::new(),
+            volumes: HashMap::new(),
+            next_volume: 1,
             most: MOST,
+            hard: u64::MAX,
         };
         table.add_root();
         table
@@ -172,11 +190,12 @@ impl NodeTable {
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.by_inner.clear();
+        self.by_ino.clear();
         self.evicted.clear();
         self.queue.clear();
         self.released.clear();
         self.open_handles = 0;
-        self.open.clear();
+        self.astray.clear();
         self.add_root();
     }
 
@@ -214,6 +233,15 @@ impl NodeTable {
         self.nodes.len() >= self.most
     }
 
+    pub(crate) fn set_hard(&mut self, hard: u64) {
+        self.hard = hard;
+    }
+
+    /// Whether too much is open for a new file to be opened. It would be made all the same, and nobody would hear of it.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.descriptors().saturating_add(TO_MAKE) > self.hard
+    }
+
     #[cfg(test)]
     pub(crate) fn set_most(&mut self, most: usize) {
         self.most = most;
@@ -229,25 +257,12 @@ impl NodeTable {
         self.nodes.get(&node).is_some_and(|node| node.handles > 0)
     }
 
-    /// Whether the guest has a file with this number open, by whichever root: roots that overlap know one file as two.
-    pub(crate) fn is_open_anywhere(&self, ino: u64) -> bool {
-        self.open.iter().filter_map(|id| self.nodes.get(id)).any(|node| node.key.ino == ino)
-    }
-
-    /// Open files that no name leads to any more, as inner inodes.
-    pub(crate) fn open_and_gone(&self) -> Vec<InnerId> {
-        self.nodes
-            .values()
-            .filter(|node| node.gone && node.handles > 0)
-            .filter_map(|node| node.inner)
-            .collect()
-    }
-
     fn add_root(&mut self) {
         // The pass-through file system numbers its root as the guest does.
         let inner = ROOT;
         let root = Node {
             key: Key { mount: ROOT, ino: 0, top: true },
+            volume: 0,
             kind: libc::S_IFDIR,
             place: None,
             inner: Some(inner),
@@ -259,7 +274,7 @@ impl NodeTable {
             gone: false,
         };
         self.nodes.insert(ROOT, root);
-        self.by_inner.insert(inner, ROOT);
+        self.hold(ROOT, inner, 0);
     }
 
     /// The top of the mounted file system that the entries of `directory` are in.

@@ -3,17 +3,18 @@
 //! Only what the guest has open keeps its descriptor on that way. Everything else is evicted first: it is
 //! found again by its place when the guest asks for it, and accepted only if it is still the same file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{InnerId, Node, NodeId, NodeTable, ROOT};
+use super::{FileId, InnerId, Node, NodeId, NodeTable, ROOT};
 
 /// What another process needs to go on with a table.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedNodes {
     nodes: HashMap<NodeId, Node>,
     next_id: NodeId,
+    astray: HashSet<(FileId, NodeId)>,
 }
 
 impl NodeTable {
@@ -25,16 +26,20 @@ impl NodeTable {
     }
 
     pub(crate) fn save(&self) -> SavedNodes {
-        SavedNodes { nodes: self.nodes.clone(), next_id: self.next_id }
+        SavedNodes { nodes: self.nodes.clone(), next_id: self.next_id, astray: self.astray.clone() }
     }
 
     /// Becomes the saved table. The pass-through file system has restored its inner inodes under their old
     /// numbers.
     pub(crate) fn restore(&mut self, saved: SavedNodes) {
         self.clear();
+        self.volumes.clear();
         self.nodes = saved.nodes;
         self.by_inner.clear();
+        self.by_ino.clear();
         self.next_id = saved.next_id;
+        self.next_volume = self.nodes.values().map(|node| node.volume).max().map_or(1, |volume| volume + 1);
+        self.astray = saved.astray;
         let mut ids: Vec<NodeId> = self.nodes.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
@@ -43,13 +48,10 @@ impl NodeTable {
             node.pins = 0;
             node.stamp = None;
             self.open_handles += node.handles;
-            if node.handles > 0 {
-                self.open.insert(id);
-            }
             let (key, placed) = (node.key, node.place.is_some());
             match node.inner {
                 Some(inner) => {
-                    self.by_inner.insert(inner, id);
+                    self.hold(id, inner, key.ino);
                     self.requeue(id);
                 }
                 None if placed => {
@@ -73,9 +75,9 @@ impl NodeTable {
         if let Some(stamp) = node.stamp.take() {
             self.queue.remove(&stamp);
         }
+        let ino = node.key.ino;
         if let Some(inner) = node.inner.take() {
-            self.by_inner.remove(&inner);
-            self.released.push(inner);
+            self.let_inner_go(id, inner, ino);
         }
         self.doom(id);
     }

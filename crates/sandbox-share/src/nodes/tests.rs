@@ -435,3 +435,25 @@ fn open_files_are_never_evicted() {
     world.tidy();
     assert!(!matches!(world.table.step(nodes[0]), Step::Resident(_)));
 }
+
+#[test]
+fn files_with_one_number_in_two_file_systems_are_two() {
+    let mut table = NodeTable::new(100);
+    let tops = [(10, 1_u64), (11, 2), (12, 1)].map(|(inner, device)| {
+        let name = CString::new(inner.to_string()).unwrap();
+        let top = table.admit(ROOT, &name, &Found { inner, ino: inner, kind: libc::S_IFDIR, top: true });
+        table.mounted(top, device);
+        top
+    });
+    let files = [20, 21, 22].map(|inner| Found { inner, ino: 7, kind: libc::S_IFREG, top: false });
+    let [here, there, again] = [0, 1, 2].map(|at| table.admit(tops[at], c"x", &files[at]));
+    assert_eq!(table.file(here), table.file(again));
+    assert_ne!(table.file(here), table.file(there));
+    table.opened(there);
+    assert!(!table.is_open_anywhere(table.file(here)));
+    table.opened(again);
+    assert!(table.is_open_anywhere(table.file(here)));
+    assert_eq!(table.residents_of(table.file(here)), vec![(here, 20), (again, 22)]);
+    table.doom(here);
+    assert_eq!(table.residents_of(table.file(again)), vec![(again, 22)]);
+}

@@ -11,6 +11,7 @@
 //! folder's number in their upper byte, so that every request finds its way back, and no request reaches from one
 //! folder into another.
 
+mod device;
 mod requests;
 mod state;
 

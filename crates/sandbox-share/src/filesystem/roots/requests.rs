@@ -26,7 +26,7 @@ fn writes(flags: u32) -> bool {
 
 #[allow(clippy::too_many_arguments, reason = "as the requests themselves")]
 impl Roots {
-    fn is_top(&self, inode: u64) -> bool {
+    pub(super) fn is_top(&self, inode: u64) -> bool {
         matches!(self, Self::Several { .. }) && inode == ROOT
     }
 

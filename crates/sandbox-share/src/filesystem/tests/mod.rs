@@ -46,6 +46,7 @@ impl Guest {
 
     fn on(dir: TempDir, budget: u64, hard: u64, quota_bytes: u64) -> Self {
         let share = ShareFs::new(pass_through(&dir, hard), Box::new(AllowAll), budget, quota_bytes);
+        let share = share.opening_at_most(hard);
         share.init(FsOptions::all()).unwrap();
         Self { share, dir }
     }

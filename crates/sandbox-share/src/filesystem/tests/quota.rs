@@ -301,3 +301,64 @@ fn past_the_quota_a_file_without_holes_is_still_written_over() {
     guest.close(whole, handle);
     guest.close(ahead, holes);
 }
+
+#[test]
+fn holes_that_were_prepared_before_the_server_started_do_not_pass_the_quota() {
+    let guest = Guest::with(PLENTY, 16 * MIB);
+    let node = guest.make("f", b"");
+    guest.resize(node, 7 * MIB).unwrap();
+    guest.allocate(node, libc::FALLOC_FL_KEEP_SIZE, 7 * MIB, 7 * MIB).unwrap();
+    let Guest { share, dir } = guest;
+    drop(share);
+    let guest = Guest::on(dir, PLENTY, PLENTY, 2 * MIB);
+    let node = guest.node("f");
+    let handle = guest.open(node, libc::O_RDWR).unwrap();
+    let block = vec![7; usize::try_from(MIB).unwrap()];
+    let results: Vec<_> = (0..7).map(|at| number(guest.write(node, handle, at * MIB, &block))).collect();
+    let written = results.iter().filter(|result| result.is_none()).count();
+    // What there is room for, and what a file system may have spent on its own.
+    assert!((2..=4).contains(&written), "{results:?}");
+    assert!(results[written..].iter().all(|result| *result == Some(libc::ENOSPC)), "{results:?}");
+    guest.write(node, handle, 0, &block).unwrap();
+    guest.close(node, handle);
+}
+
+#[test]
+fn what_the_file_system_allocates_on_its_own_is_never_credited() {
+    for (cuts, starts_again) in [(false, false), (true, false), (false, true)] {
+        let guest = Guest::with(PLENTY, 8 * MIB);
+        let before = guest.left();
+        for round in 0..30 {
+            let name = format!("f{round}");
+            let (node, handle) = guest.create(ROOT, &name).unwrap();
+            // Scattered: some file systems need a block more to tell where the data is, once it is on the disk.
+            for at in 0..5 {
+                guest.write(node, handle, 2 * at * BLOCK, &[7; 4096]).unwrap();
+            }
+            guest.share.fsync(context(), node, false, handle).unwrap();
+            if cuts {
+                guest.resize(node, 0).unwrap();
+            }
+            guest.close(node, handle);
+            if starts_again {
+                guest.share.init(FsOptions::all()).unwrap();
+            }
+            guest.unlink(ROOT, &name).unwrap();
+        }
+        assert!(guest.left() <= before, "{} more", guest.left() - before);
+        about(guest.left(), before);
+    }
+}
+
+#[test]
+fn nothing_is_made_that_cannot_be_opened_and_charged() {
+    let guest = Guest::limited(40, 60, MIB);
+    let node = guest.make("f", b"x");
+    let opened = (0..100).take_while(|_| guest.open(node, libc::O_RDONLY).is_ok()).count();
+    assert!(opened < 100);
+    for round in 0..10 {
+        assert_eq!(number(guest.mkdir(ROOT, &format!("d{round}"))), Some(libc::ENFILE));
+        assert_eq!(number(guest.create(ROOT, &format!("f{round}"))), Some(libc::ENFILE));
+    }
+    assert_eq!(fs::read_dir(guest.dir.path()).unwrap().count(), 1);
+}

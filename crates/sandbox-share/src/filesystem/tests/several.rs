@@ -1,5 +1,7 @@
 //! Folders and single files side by side.
 
+mod overlap;
+
 use std::ffi::CString;
 use std::fs;
 use std::io::Seek;
@@ -283,64 +285,4 @@ fn a_single_file_replaced_while_it_is_open_does_not_keep_the_guest_from_waking()
     assert_eq!(number(several.close(single, replaced)), Some(libc::EBADF));
     several.close(single, open).unwrap();
     assert!(!several.share.nodes().is_open(single));
-}
-
-#[test]
-fn space_that_is_open_by_another_root_is_not_given_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = || Root {
-        fs: pass_through(&dir, PLENTY),
-        dir: File::open(dir.path()).unwrap().into(),
-        file: None,
-        readonly: false,
-    };
-    let roots = Roots::several(vec![root(), root()]).unwrap();
-    let share = ShareFs::new(roots, Box::new(AllowAll), PLENTY, 8 * MIB);
-    share.init(FsOptions::all()).unwrap();
-    let several = Several { share, dirs: vec![dir] };
-    let [first, second] = ["0", "1"].map(|name| several.look_up(ROOT, name).unwrap());
-    let make = |name: &str| {
-        let (flags, mode) = ((libc::O_RDWR | libc::O_CREAT).cast_unsigned(), libc::S_IFREG | 0o644);
-        let created =
-            several.share.create(context(), first, &c(name), mode, false, flags, 0, Extensions::default());
-        let (entry, handle, _) = created.unwrap();
-        let handle = handle.unwrap();
-        several.write_at(entry.inode, handle, 0, &vec![7; usize::try_from(3 * MIB).unwrap()]).unwrap();
-        (entry.inode, handle)
-    };
-    let whole = several.left();
-    let (node, handle) = make("held");
-    let before = several.left();
-    several.share.unlink(context(), second, c"held").unwrap();
-    assert_eq!(several.left(), before, "it is on the disk all the same");
-    several.close(node, handle).unwrap();
-    assert!(several.left().abs_diff(whole) < MIB, "closed, it is not");
-    assert_eq!(number(several.share.getattr(context(), node, None)), Some(libc::ESTALE));
-    // Open by both, it is given back by whoever closes it last, and once.
-    let (node, handle) = make("both");
-    let there = several.look_up(second, "both").unwrap();
-    let reading = several.open(there, libc::O_RDONLY).unwrap();
-    let before = several.left();
-    several.share.unlink(context(), second, c"both").unwrap();
-    several.close(there, reading).unwrap();
-    assert_eq!(several.left(), before, "the other one has it open");
-    several.close(node, handle).unwrap();
-    assert!(several.left().abs_diff(whole) < MIB);
-    // Nor is it given back again by one that knows it by no name any more.
-    let (node, handle) = make("named");
-    several.close(node, handle).unwrap();
-    several.share.link(context(), node, first, c"again").unwrap();
-    several.share.unlink(context(), first, c"again").unwrap();
-    several.share.unlink(context(), second, c"named").unwrap();
-    assert!(several.left().abs_diff(whole) < MIB);
-    let handle = several.open(node, libc::O_RDONLY).unwrap();
-    several.close(node, handle).unwrap();
-    assert!(several.left().abs_diff(whole) < MIB);
-    // The door: what nobody has open.
-    let before = several.left();
-    let (node, handle) = make("closed");
-    several.close(node, handle).unwrap();
-    assert!(several.left() <= before - 3 * MIB);
-    several.share.unlink(context(), second, c"closed").unwrap();
-    assert!(several.left().abs_diff(before) < MIB);
 }
