@@ -2,18 +2,19 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::header::{
-    ACCEPT_ENCODING, ALT_SVC, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue,
-    SEC_WEBSOCKET_EXTENSIONS, UPGRADE,
+    ACCEPT_ENCODING, ALT_SVC, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, SEC_WEBSOCKET_EXTENSIONS, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::body::{AnyBody, any, plain, rewrite_fields, rewritten};
 use super::places::{Refusal, fill};
@@ -43,6 +44,8 @@ pub(super) struct Exchange {
     pub to: SocketAddr,
     pub server: Server,
     pub log: EventLog,
+    /// KiB of bodies that may be put together.
+    pub room: Arc<Semaphore>,
 }
 
 impl Exchange {
@@ -56,12 +59,11 @@ impl Exchange {
         if let Some(refused) = self.refused(&mut head) {
             return Ok(refused);
         }
-        let (method, upgrades) = (head.method.clone(), head.headers.contains_key(UPGRADE));
+        let method = head.method.clone();
         if self.host.masks.is_some() {
-            // What is compressed would have to be unpacked to be searched.
-            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+            ask_plainly(&mut head.headers);
         }
+        let upgrades = head.headers.contains_key(UPGRADE);
         head.headers.remove(EXPECT);
         let body = self.filled(&mut head.headers, any(body)).await?;
         let response = self.send(Request::from_parts(head, body)).await?;
@@ -122,6 +124,9 @@ impl Exchange {
         if announced.is_none_or(|length: u64| length > WHOLE) {
             return Ok(body);
         }
+        // A guest cannot have its host keep more than that at once.
+        let room = u32::try_from(announced.unwrap_or_default() >> 10).unwrap_or(u32::MAX) + 1;
+        let _room = self.room.acquire_many(room).await.map_err(io::Error::other)?;
         let whole = body.collect().await?.to_bytes();
         fields.insert(CONTENT_LENGTH, whole.len().into());
         Ok(Full::new(whole).map_err(|never| -> io::Error { match never {} }).boxed())
@@ -153,6 +158,10 @@ impl Exchange {
         let mut body = any(body);
         let Some(masks) = &self.host.masks else { return Response::from_parts(head, body) };
         let has_body = *method != Method::HEAD && !body.is_end_stream();
+        let transfer = words(&head.headers, &TRANSFER_ENCODING).find(|word| word != "chunked");
+        if let Some(encoding) = transfer {
+            return self.unsearchable(&encoding);
+        }
         for encoding in encodings(&head.headers).into_iter().rev().filter(|_| has_body) {
             head.headers.remove(CONTENT_LENGTH);
             head.headers.remove(CONTENT_ENCODING);
@@ -166,6 +175,12 @@ impl Exchange {
         }
         rewrite_fields(&mut head.headers, masks);
         Response::from_parts(head, rewritten(body, masks))
+    }
+
+    fn unsearchable(&self, encoding: &str) -> Response<AnyBody> {
+        let rule = format!("its answer is packed with `{encoding}`, and cannot be searched for secrets");
+        self.tell(Verdict::Failed, EventKind::Secret, rule.clone());
+        refusal(StatusCode::BAD_GATEWAY, "secret_policy_denied", &rule)
     }
 
     fn upgrade(&self, guest: OnUpgrade, mut response: Response<Incoming>) -> Response<AnyBody> {
@@ -184,11 +199,29 @@ impl Exchange {
     }
 }
 
-/// How an answer is packed, the last way first to be unpacked.
+/// Has a server answer in what can be searched: what is compressed would have to be unpacked, and of the protocols to
+/// which a connection can change, WebSocket says what it carries.
+fn ask_plainly(fields: &mut HeaderMap) {
+    fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    fields.remove(SEC_WEBSOCKET_EXTENSIONS);
+    if fields.remove(TE).is_some() {
+        fields.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if fields.get(UPGRADE).is_some_and(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"websocket")) {
+        fields.remove(UPGRADE);
+    }
+}
+
+/// How an answer is packed, in the order in which that was done.
 fn encodings(fields: &HeaderMap) -> Vec<String> {
-    let values = fields.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    words(fields, &CONTENT_ENCODING).filter(|word| word != "identity").collect()
+}
+
+/// The words of a list in a field, in lower case.
+fn words(fields: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = String> {
+    let values = fields.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let words = values.flat_map(|value| value.split(',')).map(|word| word.trim().to_ascii_lowercase());
-    words.filter(|word| !word.is_empty() && word != "identity").collect()
+    words.filter(|word| !word.is_empty())
 }
 
 /// Whether every place in which a request names its host names this one.

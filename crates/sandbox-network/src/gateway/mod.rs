@@ -36,7 +36,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use sandbox_model::SecretValues;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional, join};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -55,9 +55,13 @@ const HTTP_1_1: &[u8] = b"http/1.1";
 /// A handshake takes no longer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 /// What may be under way on one stream of HTTP/2, so that large bodies do not wait for each piece.
-const WINDOW: u32 = 1 << 20;
-/// The most that the fields of one message may take.
-const FIELDS: u32 = 256 << 10;
+const WINDOW: u32 = 256 << 10;
+/// The most that the fields of one message may take, and streams of one connection.
+const FIELDS: u32 = 64 << 10;
+const STREAMS: u32 = 100;
+/// Connections at once, others wait; and KiB of bodies that are put together at once. A guest must not eat the host's memory.
+const CONNECTIONS: usize = 512;
+const ROOM: usize = 64 << 10;
 
 /// A server at the other end.
 struct Reached {
@@ -76,6 +80,8 @@ pub(crate) struct Gateway {
     /// Whom this host trusts.
     trust: ClientConfig,
     log: EventLog,
+    connections: Semaphore,
+    room: Arc<Semaphore>,
 }
 
 impl Gateway {
@@ -93,6 +99,8 @@ impl Gateway {
             mint: Mint::new(&secrets.authority).map_err(SecretError::Authority)?,
             trust: ClientConfig::builder().with_root_certificates(roots).with_no_client_auth(),
             log,
+            connections: Semaphore::new(CONNECTIONS),
+            room: Arc::new(Semaphore::new(ROOM)),
         })
     }
 
@@ -119,6 +127,7 @@ impl Gateway {
         mut server: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         to: SocketAddr,
     ) -> io::Result<()> {
+        let _one = self.connections.acquire().await.map_err(io::Error::other)?;
         let Hello { bytes, tls } = hello(&mut guest).await?;
         let Some((name, protocols)) = tls.and_then(|Wanted { name, protocols }| Some((name?, protocols)))
         else {
@@ -146,6 +155,7 @@ impl Gateway {
             to,
             server,
             log: self.log.clone(),
+            room: Arc::clone(&self.room),
         };
         let (read, write) = guest.into_split();
         let guest = join(io::Cursor::new(bytes).chain(read), write);

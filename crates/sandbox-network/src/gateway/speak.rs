@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
 use super::exchange::Exchange;
-use super::{FIELDS, WINDOW};
+use super::{FIELDS, STREAMS, WINDOW};
 
 /// Requests of the guest, until it ends the connection, or the server's end does: what is under way is then finished.
 pub(super) async fn speak(
@@ -32,6 +32,7 @@ pub(super) async fn speak(
                 .initial_stream_window_size(WINDOW)
                 .initial_connection_window_size(4 * WINDOW)
                 .max_header_list_size(FIELDS)
+                .max_concurrent_streams(STREAMS)
                 .serve_connection(guest, service)
         );
         tokio::select! {

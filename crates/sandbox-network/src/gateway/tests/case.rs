@@ -93,6 +93,10 @@ impl Case {
         Self { gateway, said, trusted, issuer: Issuer::new(params, key) }
     }
 
+    pub fn acceptor(&self, protocols: &[&str]) -> TlsAcceptor {
+        TlsAcceptor::from(self.server_config(protocols))
+    }
+
     fn server_config(&self, protocols: &[&str]) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let names = vec![HOST.to_string(), "other.example.com".into()];
@@ -113,7 +117,7 @@ impl Case {
         A: Future<Output = Response<TestBody>> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (at, tls) = (listener.local_addr().unwrap(), TlsAcceptor::from(self.server_config(protocols)));
+        let (at, tls) = (listener.local_addr().unwrap(), self.acceptor(protocols));
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 let (tls, answer) = (tls.clone(), answer.clone());

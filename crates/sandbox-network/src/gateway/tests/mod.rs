@@ -327,6 +327,34 @@ async fn a_connection_that_changes_its_protocol_has_stars_too() {
 }
 
 #[tokio::test]
+async fn a_server_is_asked_for_nothing_that_cannot_be_searched() {
+    let case = Case::new(secret(|_| {}));
+    let (answer, mut told) = echo();
+    let server = case.server(&["http/1.1"], answer).await;
+    let request = get("http/1.1", "/").header("te", "gzip, trailers").header("upgrade", "h2c");
+    let request = request.header("connection", "te, upgrade").body(body("")).unwrap();
+    assert_eq!(case.ask(server, "http/1.1", request).await.status(), StatusCode::OK);
+    let (head, _) = told.recv().await.unwrap();
+    assert_eq!((head.headers.get("upgrade"), &head.headers["te"]), (None, &"trailers".parse().unwrap()));
+
+    // A server that packs its answer on its way all the same.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = listener.local_addr().unwrap();
+    let tls = case.acceptor(&["http/1.1"]);
+    tokio::spawn(async move {
+        let mut stream = tls.accept(listener.accept().await.unwrap().0).await.unwrap();
+        let mut words = [0; 4096];
+        let _ = stream.read(&mut words).await.unwrap();
+        let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        let _ = stream.read(&mut words).await;
+    });
+    let response = case.ask(server, "http/1.1", get("http/1.1", "/").body(body("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    assert!(text(response).await.contains("packed with `gzip`"));
+}
+
+#[tokio::test]
 async fn what_is_no_tls_passes_as_it_is() {
     let case = Case::new(secret(|_| {}));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
