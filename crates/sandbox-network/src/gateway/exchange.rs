@@ -12,6 +12,7 @@ use hyper::header::{
     HeaderValue, SEC_WEBSOCKET_EXTENSIONS, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request;
+use hyper::http::uri::Authority;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{Mutex, Semaphore};
@@ -233,7 +234,7 @@ fn names_host(head: &request::Parts, name: &str, port: u16) -> bool {
         };
         host.trim_end_matches('.').eq_ignore_ascii_case(name) && at == Some(port)
     };
-    let mut named = head.uri.authority().map(|authority| authority.as_str()).into_iter().collect::<Vec<_>>();
+    let mut named = head.uri.authority().map(Authority::as_str).into_iter().collect::<Vec<_>>();
     for host in head.headers.get_all(HOST) {
         named.push(host.to_str().unwrap_or_default());
     }

@@ -25,14 +25,10 @@ fn forms(value: &str) -> Vec<Vec<u8>> {
         forms.push(in_base64(&STANDARD, value.as_bytes(), offset));
         forms.push(in_base64(&URL_SAFE, value.as_bytes(), offset));
     }
-    forms.push(hex(value, |byte| format!("{byte:02x}")));
-    forms.push(hex(value, |byte| format!("{byte:02X}")));
+    forms.push(hex::encode(value).into_bytes());
+    forms.push(hex::encode_upper(value).into_bytes());
     forms.retain(|form| form.len() >= TELLING);
     forms
-}
-
-fn hex(value: &str, digits: impl Fn(u8) -> String) -> Vec<u8> {
-    value.bytes().map(digits).collect::<String>().into_bytes()
 }
 
 /// What of the value's text in base64 is the same whatever stands around it, where it begins `offset` bytes after a
@@ -60,6 +56,7 @@ mod tests {
             format!("?key={}&x", in_query(value)),
             json.clone(),
             json.replace('/', "\\/"),
+            format!("0x{}", hex::encode(value).to_uppercase()),
             format!("0x{}", hex::encode(value)),
         ];
         for text in &texts {
@@ -81,11 +78,5 @@ mod tests {
             }
         }
         assert_eq!(words.replaced(b"a short text"), None, "a word that many an answer has");
-    }
-
-    mod hex {
-        pub fn encode(text: &str) -> String {
-            text.bytes().map(|byte| format!("{byte:02x}")).collect()
-        }
     }
 }

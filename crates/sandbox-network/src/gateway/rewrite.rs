@@ -144,9 +144,12 @@ mod tests {
             let mut at = 0;
             while at < text.len() {
                 let here = words.0.words.iter().filter(|(word, _)| text.as_bytes()[at..].starts_with(word));
-                match here.max_by_key(|(word, _)| word.len()) {
-                    Some((word, other)) => { expected.extend(other); at += word.len(); }
-                    None => { expected.push(text.as_bytes()[at]); at += 1; }
+                if let Some((word, other)) = here.max_by_key(|(word, _)| word.len()) {
+                    expected.extend(other);
+                    at += word.len();
+                } else {
+                    expected.push(text.as_bytes()[at]);
+                    at += 1;
                 }
             }
             prop_assert_eq!(&whole, &expected);

@@ -106,7 +106,7 @@ impl Resolver {
         }
         let mut found = self.servers.ask(raw, tcp).await;
         if let Some(decision) = allowed {
-            self.tell_found(&name, found.as_ref().map(|(_, message)| message), decision.rule);
+            self.tell_found(&name, found.as_ref().map(|(_, message)| message), &decision.rule);
         }
         if let Some((answer, message)) = &found
             && message.metadata.response_code == ResponseCode::NoError
@@ -133,7 +133,7 @@ impl Resolver {
     }
 
     /// A name that is allowed.
-    fn tell_found(&self, name: &str, answer: Option<&Message>, rule: String) {
+    fn tell_found(&self, name: &str, answer: Option<&Message>, rule: &str) {
         match answer.map(|answer| answer.metadata.response_code) {
             Some(ResponseCode::NoError) => {}
             _ if self.way.proxies.is_some() => {}

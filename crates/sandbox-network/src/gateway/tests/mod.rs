@@ -1,5 +1,6 @@
 mod case;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use futures::StreamExt;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -16,14 +18,13 @@ use case::{Case, Guest, HOST, TestBody, VALUE, body, get, secret, text};
 
 const BOTH: [&str; 2] = ["h2", "http/1.1"];
 
+type Answer = Pin<Box<dyn Future<Output = Response<TestBody>> + Send>>;
+
 /// What a server was asked, in order, and the server's answer: the request's own words in head and body.
-fn echo() -> (
-    impl Fn(Request<Incoming>) -> std::pin::Pin<Box<dyn Future<Output = Response<TestBody>> + Send>> + Clone,
-    UnboundedReceiver<(hyper::http::request::Parts, String)>,
-) {
-    let (heard, told) = unbounded_channel();
+fn echo() -> (impl Fn(Request<Incoming>) -> Answer + Clone, UnboundedReceiver<(Parts, String)>) {
+    let (hears, told) = unbounded_channel();
     let answer = move |request: Request<Incoming>| {
-        let heard = heard.clone();
+        let hears = hears.clone();
         Box::pin(async move {
             let (head, asked) = request.into_parts();
             let asked = String::from_utf8(asked.collect().await.unwrap().to_bytes().to_vec()).unwrap();
@@ -31,14 +32,14 @@ fn echo() -> (
             let credential = credential.unwrap_or_else(|| "none".parse().unwrap());
             let words = format!("{} {} {asked}", head.uri, credential.to_str().unwrap());
             let length = words.len();
-            heard.send((head, asked)).unwrap();
+            hears.send((head, asked)).unwrap();
             Response::builder()
                 .header("x-echo", credential)
                 .header("alt-svc", "h3=\":443\"")
                 .header(CONTENT_LENGTH, length)
                 .body(body(words))
                 .unwrap()
-        }) as std::pin::Pin<Box<dyn Future<Output = _> + Send>>
+        }) as Answer
     };
     (answer, told)
 }
