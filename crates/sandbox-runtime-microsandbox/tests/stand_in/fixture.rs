@@ -181,6 +181,7 @@ fn runtime(
     let (script, told) = (home.join("script"), Arc::clone(told));
     let options = MsbOptions {
         msb: Box::new(move || Ok(script.clone())),
+        program: None,
         guest_program,
         most_cpus: Some(1),
         network_rules: |_| Ok(None),
