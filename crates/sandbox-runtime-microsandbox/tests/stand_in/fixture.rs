@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use sandbox_model::{
     ByteSize, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, Status, WorkspaceMount,
 };
@@ -18,6 +19,9 @@ pub const VERBS: [&str; 11] =
 
 /// What its calls may take in tests where some hang. A stand-in that does not hang is done in a tenth of it.
 pub const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Set where this program is the link process that a driver of its tests has started.
+pub const ROLE: &str = "LINK_PROCESS_OF_A_TEST";
 
 pub struct Fixture {
     pub runtime: MsbRuntime,
@@ -42,6 +46,35 @@ impl Fixture {
     /// Another program on the same home, of a version that brings `guest_program`.
     pub fn another(&self, guest_program: &'static [u8]) -> MsbRuntime {
         runtime(self.dir.path(), guest_program, Patience::default(), &self.told)
+    }
+
+    /// Its sandboxes have machines, guests and link processes.
+    pub fn linked() -> Self {
+        let fixture = Self::new();
+        fixture.machines();
+        let (guest, program) = (fixture.msb.join("guest"), fixture.dir.path().join("program"));
+        let this = std::env::current_exe().unwrap();
+        let role = "link_process::role";
+        let words = format!("#!/bin/sh\n{ROLE}=1 exec '{}' --exact {role} --ignored\n", this.display());
+        let content = [sandbox_runtime_qemu::guest_program(), words.as_bytes()];
+        for (path, content) in [guest, program].iter().zip(content) {
+            fs::write(path, content).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self { runtime: fixture.another(b"none"), ..fixture }
+    }
+
+    /// Processes whose program is below its home, by a word of their command line.
+    pub fn processes(&self, word: &str) -> Vec<i32> {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = all.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+        let is_ours = |number: &i32| {
+            let process = Path::new("/proc").join(number.to_string());
+            let line = fs::read(process.join("cmdline")).unwrap_or_default();
+            fs::read_link(process.join("exe")).is_ok_and(|program| program.starts_with(&self.msb))
+                && line.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
+        };
+        numbers.filter(is_ours).collect()
     }
 
     pub fn with(patience: Patience) -> Self {
@@ -179,9 +212,10 @@ fn runtime(
     told: &Arc<Mutex<Vec<String>>>,
 ) -> MsbRuntime {
     let (script, told) = (home.join("script"), Arc::clone(told));
+    let program = Some(home.join("program")).filter(|program| program.exists());
     let options = MsbOptions {
         msb: Box::new(move || Ok(script.clone())),
-        program: None,
+        program,
         guest_program,
         most_cpus: Some(1),
         network_rules: |_| Ok(None),
@@ -196,9 +230,31 @@ pub fn name() -> SandboxName {
 }
 
 impl Drop for Fixture {
-    /// A machine of the stand-in ends with its file.
+    /// A machine of the stand-in ends with its file, and a link process with that. The daemon of a guest would not.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.msb.join("lives"));
+        for daemon in self.processes("daemon") {
+            kill(daemon);
+        }
+    }
+}
+
+/// Ends a process that a test has started, if it has not ended.
+pub fn kill(number: i32) {
+    signal(number, Signal::KILL);
+}
+
+pub fn signal(number: i32, signal: Signal) {
+    let _ = rustix::process::kill_process(Pid::from_raw(number).unwrap(), signal);
+}
+
+/// Waits for what comes by itself.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
