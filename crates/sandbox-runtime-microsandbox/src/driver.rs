@@ -350,6 +350,9 @@ impl Runtime for MsbRuntime {
         if status != Status::Running {
             return Err(Self::wrong(name, status, "change its resources"));
         }
+        if !boot::may_grow_to(&paths, resources) {
+            return Err(RuntimeError::Unsupported("that is more than the machine was booted to grow to"));
+        }
         let msb = self.msb()?;
         msb.run(&command::modify(name, resources), msb.patience.work)?;
         let spec = SandboxSpec { resources, ..record.spec };

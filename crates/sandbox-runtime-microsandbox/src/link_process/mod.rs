@@ -16,7 +16,9 @@ mod client;
 mod detach;
 mod serve;
 
+use std::fs::Permissions;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -64,6 +66,7 @@ pub fn run() -> Result<(), RuntimeError> {
     let paths = files.sandbox(&config.name);
     let Some(lock) = lock(paths.link_lock())? else { return Ok(()) };
     let listener = sandbox_state::bind_socket(&paths.link_socket()).map_err(from_state)?;
+    fs::set_permissions(paths.link_socket(), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(serve::serve(config, files, listener));

@@ -50,7 +50,7 @@ impl Fixture {
 
     /// Its sandboxes have machines, guests and link processes.
     pub fn linked() -> Self {
-        let fixture = Self::new();
+        let mut fixture = Self::new();
         fixture.machines();
         let (guest, program) = (fixture.msb.join("guest"), fixture.dir.path().join("program"));
         let this = std::env::current_exe().unwrap();
@@ -61,7 +61,8 @@ impl Fixture {
             fs::write(path, content).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        Self { runtime: fixture.another(b"none"), ..fixture }
+        fixture.runtime = fixture.another(b"none");
+        fixture
     }
 
     /// Processes whose program is below its home, by a word of their command line.

@@ -109,6 +109,10 @@ fn one_that_answers_nothing_is_done_without_and_ended_with_the_sandbox() {
     let fixture = started();
     let process = serving(&fixture);
     signal(process, Signal::STOP);
+    eventually("its standstill", || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        status.lines().any(|line| line.starts_with("State:\tT"))
+    });
     let begin = Instant::now();
     let program = fixture.another(b"none");
     ask(&program).unwrap();
