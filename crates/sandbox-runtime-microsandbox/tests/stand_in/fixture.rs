@@ -11,7 +11,7 @@ use sandbox_model::{
 };
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, Patience};
-use sandbox_state::{Environment, Layout};
+use sandbox_state::{Environment, Layout, is_locked, read_holder};
 
 /// Every word of `msb` that the driver uses.
 pub const VERBS: [&str; 11] =
@@ -63,6 +63,20 @@ impl Fixture {
         }
         fixture.runtime = fixture.another(b"none");
         fixture
+    }
+
+    /// A file of ours of the sandbox.
+    pub fn file(&self, file: &str) -> PathBuf {
+        self.msb.join("records/sandboxes").join(name()).join(file)
+    }
+
+    /// The number of the link process, if there is one.
+    pub fn link_process(&self) -> Option<i32> {
+        let lock = self.file("link.lock");
+        if !is_locked(&lock).unwrap_or_default() {
+            return None;
+        }
+        read_holder(&lock).to_string().split(' ').nth(1)?.parse().ok()
     }
 
     /// Processes whose program is below its home, by a word of their command line.
@@ -231,11 +245,20 @@ pub fn name() -> SandboxName {
 }
 
 impl Drop for Fixture {
-    /// A machine of the stand-in ends with its file, and a link process with that. The daemon of a guest would not.
+    /// A machine of the stand-in ends with its file. What else a test has left would not end, or not at once.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.msb.join("lives"));
-        for daemon in self.processes("daemon") {
-            kill(daemon);
+        let left = || {
+            let all = ["machine", "stdio", "daemon"].iter().flat_map(|word| self.processes(word));
+            all.chain(self.link_process()).collect::<Vec<i32>>()
+        };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(10) {
+            let left = left();
+            if left.is_empty() {
+                break;
+            }
+            left.into_iter().for_each(kill);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 use sandbox_model::SandboxSpec;
 use sandbox_runtime::{Runtime, RuntimeError};
-use sandbox_state::{bind_socket, connect_socket, is_locked, read_holder};
+use sandbox_state::{bind_socket, connect_socket};
 use sandbox_wire::{LinkReply, LinkRequest, read_json, write_json};
 
 use crate::fixture::{Fixture, ROLE, eventually, kill, name, signal};
@@ -23,24 +23,11 @@ fn role() {
     }
 }
 
-fn file(fixture: &Fixture, name_of_file: &str) -> PathBuf {
-    fixture.msb.join("records/sandboxes").join(name()).join(name_of_file)
-}
-
-/// The number of the link process, if there is one.
-fn link_process(fixture: &Fixture) -> Option<i32> {
-    let lock = file(fixture, "link.lock");
-    if !is_locked(&lock).unwrap() {
-        return None;
-    }
-    read_holder(&lock).to_string().split(' ').nth(1)?.parse().ok()
-}
-
 /// Its number, once it serves over a link that is there.
 fn serving(fixture: &Fixture) -> i32 {
     let mut found = None;
     eventually("a link process that serves", || {
-        found = link_process(fixture);
+        found = fixture.link_process();
         found.is_some() && stream(fixture)
     });
     found.unwrap()
@@ -48,10 +35,17 @@ fn serving(fixture: &Fixture) -> i32 {
 
 /// Whether a stream is given. It ends at once.
 fn stream(fixture: &Fixture) -> bool {
-    let Ok(mut socket) = connect_socket(&file(fixture, "link.sock")) else { return false };
+    let Ok(mut socket) = connect_socket(&fixture.file("link.sock")) else { return false };
     write_json(&mut socket, &LinkRequest::Stream).is_ok()
         && matches!(read_json(&mut socket), Ok(LinkReply::Here { .. }))
         && matches!(read_json(&mut socket), Ok(LinkReply::Ready))
+}
+
+/// Whether a process writes to it on its standard error.
+fn is_open(log: &Path) -> bool {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let mut errors = all.filter_map(|process| fs::read_link(process.path().join("fd/2")).ok());
+    errors.any(|error| error == log)
 }
 
 /// A question that the guest's program answers.
@@ -85,7 +79,7 @@ fn all_programs_use_one_link_and_two_starts_make_one() {
     assert_eq!(fixture.calls("exec"), 1);
     assert_eq!(fixture.processes("stdio").len(), 1);
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let socket = file(&fixture, "link.sock");
+    let socket = fixture.file("link.sock");
     assert_eq!((mode(socket.parent().unwrap().to_path_buf()), mode(socket)), (0o700, 0o600));
 }
 
@@ -95,8 +89,8 @@ fn one_that_was_killed_is_done_without_and_another_takes_its_place() {
     let first = serving(&fixture);
     ask(&fixture.runtime).unwrap();
     kill(first);
-    eventually("its end", || link_process(&fixture).is_none());
-    assert!(file(&fixture, "link.sock").exists(), "what is left of it is in nobody's way");
+    eventually("its end", || fixture.link_process().is_none());
+    assert!(fixture.file("link.sock").exists(), "what is left of it is in nobody's way");
     ask(&fixture.another(b"none")).unwrap();
     assert_ne!(serving(&fixture), first);
     let links = fixture.calls("exec");
@@ -120,8 +114,8 @@ fn one_that_answers_nothing_is_done_without_and_ended_with_the_sandbox() {
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     assert_eq!(fixture.calls("exec"), 2);
     program.stop(&name(), Duration::from_secs(1)).unwrap();
-    assert_eq!(link_process(&fixture), None);
-    assert!(!file(&fixture, "link.sock").exists());
+    assert_eq!(fixture.link_process(), None);
+    assert!(!fixture.file("link.sock").exists());
 }
 
 #[test]
@@ -135,8 +129,8 @@ fn whatever_ends_the_sandbox_leaves_no_link_process_and_no_socket() {
         fixture.runtime.start(&name()).unwrap();
         serving(&fixture);
         end(&fixture);
-        assert_eq!(link_process(&fixture), None);
-        assert!(!file(&fixture, "link.sock").exists());
+        assert_eq!(fixture.link_process(), None);
+        assert!(!fixture.file("link.sock").exists());
         let execs = fixture.calls("exec");
         assert!(ask(&fixture.runtime).is_err());
         assert_eq!(fixture.calls("exec"), execs, "an exec would start it again");
@@ -147,14 +141,14 @@ fn whatever_ends_the_sandbox_leaves_no_link_process_and_no_socket() {
     for machine in fixture.processes("machine") {
         kill(machine);
     }
-    eventually("the end of the link process", || link_process(&fixture).is_none());
+    eventually("the end of the link process", || fixture.link_process().is_none());
     eventually("the end of its link", || fixture.processes("stdio").is_empty());
-    assert!(!file(&fixture, "link.sock").exists());
+    assert!(!fixture.file("link.sock").exists());
     fixture.runtime.start(&name()).unwrap();
     serving(&fixture);
     fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
     fixture.runtime.remove(&name()).unwrap();
-    assert!(!file(&fixture, "").exists());
+    assert!(!fixture.file("").exists());
 }
 
 #[test]
@@ -164,11 +158,10 @@ fn a_boot_that_fails_leaves_none() {
     fixture.fail("create", "error: failed to start\n");
     fixture.runtime.start(&name()).unwrap_err();
     // It waits for the lock of the start that has failed.
-    eventually("the end of the link process", || {
-        let log = fs::read_to_string(file(&fixture, "link.log"));
-        log.is_ok() && link_process(&fixture).is_none() && !file(&fixture, "link.sock").exists()
-    });
-    assert!(fixture.calls("exec") == 0, "there is no machine");
+    let log = fixture.file("link.log");
+    eventually("the end of the link process", || !is_open(&log));
+    assert!(!fixture.file("link.sock").exists());
+    assert_eq!(fixture.calls("exec"), 0, "there is no machine");
 }
 
 /// `msb` takes a sandbox with an open link to be in use.
@@ -181,10 +174,10 @@ fn a_link_that_nobody_uses_is_closed_and_opened_again_for_the_next() {
     fixture.runtime.start(&name()).unwrap();
     let process = serving(&fixture);
     eventually("the end of the link", || fixture.processes("stdio").is_empty());
-    assert_eq!(link_process(&fixture), Some(process), "it lives on");
+    assert_eq!(fixture.link_process(), Some(process), "it lives on");
     let links = fixture.calls("exec");
     ask(&fixture.another(b"none")).unwrap();
-    assert_eq!((fixture.calls("exec"), link_process(&fixture)), (links + 1, Some(process)));
+    assert_eq!((fixture.calls("exec"), fixture.link_process()), (links + 1, Some(process)));
 }
 
 #[test]
@@ -193,9 +186,9 @@ fn one_of_another_protocol_is_done_without() {
     fixture.created();
     fixture.runtime.start(&name()).unwrap();
     kill(serving(&fixture));
-    eventually("its end", || link_process(&fixture).is_none());
+    eventually("its end", || fixture.link_process().is_none());
     let links = fixture.calls("exec");
-    let listener = bind_socket(&file(&fixture, "link.sock")).unwrap();
+    let listener = bind_socket(&fixture.file("link.sock")).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = listener.accept().unwrap().0;
