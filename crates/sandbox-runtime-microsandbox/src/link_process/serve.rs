@@ -237,13 +237,12 @@ impl Served {
         let link = GuestLink::open(&Handle::current(), &self.msb, name, &self.config.guest_program);
         let carrier = Carrier(link.map_err(text)?);
         let begun = Instant::now();
-        let taken = match timeout(LOCKED_FOR, carrier.0.taken()).await {
-            Ok(taken) => taken,
-            Err(_) => {
-                drop(lock);
-                let left = self.config.patience.saturating_sub(begun.elapsed());
-                timeout(left, carrier.0.taken()).await.unwrap_or(false)
-            }
+        let taken = if let Ok(taken) = timeout(LOCKED_FOR, carrier.0.taken()).await {
+            taken
+        } else {
+            drop(lock);
+            let left = self.config.patience.saturating_sub(begun.elapsed());
+            timeout(left, carrier.0.taken()).await.unwrap_or(false)
         };
         if taken {
             return Ok(carrier);
