@@ -121,14 +121,14 @@ fn one_that_answers_nothing_is_done_without_and_ended_with_the_sandbox() {
 #[test]
 fn whatever_ends_the_sandbox_leaves_no_link_process_and_no_socket() {
     let fixture = started();
-    let ends: [fn(&Fixture) -> Result<(), RuntimeError>; 2] = [
-        |fixture| fixture.runtime.stop(&name(), Duration::from_secs(1)).map(|_| ()),
-        |fixture| fixture.runtime.kill(&name()),
-    ];
-    for end in ends {
+    for by_force in [false, true] {
         fixture.runtime.start(&name()).unwrap();
         serving(&fixture);
-        end(&fixture).unwrap();
+        if by_force {
+            fixture.runtime.kill(&name()).unwrap();
+        } else {
+            fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+        }
         assert_eq!(fixture.link_process(), None);
         assert!(!fixture.file("link.sock").exists());
         let execs = fixture.calls("exec");
