@@ -1,7 +1,7 @@
 //! `link.sock`: streams for whoever connects.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sandbox_guest_client::{GuestStream, relay};
@@ -27,11 +27,19 @@ const LOCKED_FOR: Duration = Duration::from_secs(5);
 
 /// A link; it is closed when neither new streams nor old ones need it.
 #[derive(Debug)]
-struct Carrier(GuestLink);
+struct Carrier {
+    link: GuestLink,
+    /// This process ends, and nobody is there to see how its `msb exec` leaves.
+    over: Arc<AtomicBool>,
+}
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        self.0.close();
+        if self.over.load(Ordering::Relaxed) {
+            self.link.kill();
+        } else {
+            self.link.close();
+        }
     }
 }
 
@@ -44,7 +52,8 @@ struct Served {
     current: Mutex<Option<Arc<Carrier>>>,
     streams: AtomicUsize,
     used: std::sync::Mutex<Instant>,
-    over: Notify,
+    end: Notify,
+    over: Arc<AtomicBool>,
 }
 
 /// Serves until the machine ends, somebody says so, or there is no way into the guest.
@@ -63,19 +72,17 @@ pub async fn serve(
         current: Mutex::default(),
         streams: AtomicUsize::new(0),
         used: std::sync::Mutex::new(Instant::now()),
-        over: Notify::new(),
+        end: Notify::new(),
+        over: Arc::default(),
     });
+    let mut live = std::pin::pin!(served.live());
     let ended = tokio::select! {
         () = accept(&listener, &served) => Ok(()),
-        ended = served.live() => ended,
-        () = served.over.notified() => Ok(()),
+        ended = &mut live => ended,
+        () = served.end.notified() => Ok(()),
     };
-    // There is nothing left that it could leave in order.
-    if let Ok(mut current) = served.current.try_lock()
-        && let Some(carrier) = current.take()
-    {
-        carrier.0.kill();
-    }
+    // From now on whatever still has a link, or opens one, ends it.
+    served.over.store(true, Ordering::Relaxed);
     ended
 }
 
@@ -183,7 +190,7 @@ impl Served {
                         write_json(&mut socket, &LinkReply::Refused { reason }).await?;
                         // It is alone: others still have streams of an earlier link.
                         if self.streams.load(Ordering::Relaxed) == 1 {
-                            self.over.notify_one();
+                            self.end.notify_one();
                         }
                         Ok(())
                     }
@@ -195,7 +202,7 @@ impl Served {
                 Ok(())
             }
             LinkRequest::Leave => {
-                self.over.notify_one();
+                self.end.notify_one();
                 // The connection stays open until the process is gone.
                 std::future::pending().await
             }
@@ -207,7 +214,7 @@ impl Served {
         // The one that there is may have been lost while nobody used it.
         for _ in 0..2 {
             let carrier = self.carrier().await?;
-            if let Some(stream) = carrier.0.open_stream().await {
+            if let Some(stream) = carrier.link.open_stream().await {
                 return Ok((carrier, stream));
             }
         }
@@ -216,7 +223,7 @@ impl Served {
 
     async fn carrier(&self) -> Result<Arc<Carrier>, String> {
         let mut current = self.current.lock().await;
-        if let Some(carrier) = current.as_ref().filter(|carrier| carrier.0.is_alive())
+        if let Some(carrier) = current.as_ref().filter(|carrier| carrier.link.is_alive())
             // Whatever of ours ends a machine takes the note away first.
             && machine::noted(&self.paths).is_some()
         {
@@ -235,20 +242,22 @@ impl Served {
         let (home, name) = (&self.files.home.dir, &self.config.name);
         machine::watched(home, &self.paths, name).ok_or("the machine is not there any more")?;
         let link = GuestLink::open(&Handle::current(), &self.msb, name, &self.config.guest_program);
-        let carrier = Carrier(link.map_err(text)?);
+        let carrier = Carrier { link: link.map_err(text)?, over: Arc::clone(&self.over) };
         let begun = Instant::now();
-        let taken = if let Ok(taken) = timeout(LOCKED_FOR, carrier.0.taken()).await {
-            taken
-        } else {
-            drop(lock);
-            let left = self.config.patience.saturating_sub(begun.elapsed());
-            timeout(left, carrier.0.taken()).await.unwrap_or(false)
-        };
+        let taken =
+            if let Ok(taken) = timeout(LOCKED_FOR.min(self.config.patience), carrier.link.taken()).await {
+                taken
+            } else {
+                drop(lock);
+                let left = self.config.patience.saturating_sub(begun.elapsed());
+                timeout(left, carrier.link.taken()).await.unwrap_or(false)
+            };
         if taken {
             return Ok(carrier);
         }
-        carrier.0.kill();
-        Err(format!("`msb exec` does not reach the guest: {}", carrier.0.complaint()))
+        // Not politely: it may hang.
+        carrier.link.kill();
+        Err(format!("`msb exec` does not reach the guest: {}", carrier.link.complaint()))
     }
 
     async fn change_lock(&self) -> Result<Lock, RuntimeError> {

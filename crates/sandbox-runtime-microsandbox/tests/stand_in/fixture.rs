@@ -50,6 +50,10 @@ impl Fixture {
 
     /// Its sandboxes have machines, guests and link processes.
     pub fn linked() -> Self {
+        Self::linked_with(Patience::default())
+    }
+
+    pub fn linked_with(patience: Patience) -> Self {
         let mut fixture = Self::new();
         fixture.machines();
         let (guest, program) = (fixture.msb.join("guest"), fixture.dir.path().join("program"));
@@ -61,7 +65,7 @@ impl Fixture {
             fs::write(path, content).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        fixture.runtime = fixture.another(b"none");
+        fixture.runtime = runtime(fixture.dir.path(), b"none", patience, &fixture.told);
         fixture
     }
 

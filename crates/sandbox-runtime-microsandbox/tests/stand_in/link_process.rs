@@ -9,10 +9,11 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 use sandbox_model::SandboxSpec;
 use sandbox_runtime::{Runtime, RuntimeError};
+use sandbox_runtime_microsandbox::Patience;
 use sandbox_state::{bind_socket, connect_socket};
 use sandbox_wire::{LinkReply, LinkRequest, read_json, write_json};
 
-use crate::fixture::{Fixture, ROLE, eventually, kill, name, signal};
+use crate::fixture::{Fixture, PATIENCE, ROLE, eventually, kill, name, signal};
 
 /// This program as the link process of the other tests.
 #[test]
@@ -149,6 +150,30 @@ fn whatever_ends_the_sandbox_leaves_no_link_process_and_no_socket() {
     fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
     fixture.runtime.remove(&name()).unwrap();
     assert!(!fixture.file("").exists());
+}
+
+/// Whatever opens a link, and at which moment the sandbox ends.
+#[test]
+fn links_that_hang_are_told_and_leave_nothing() {
+    let fixture = Fixture::linked_with(Patience { ask: PATIENCE, work: PATIENCE, load: PATIENCE });
+    fixture.created();
+    fixture.hang(&["exec"]);
+    for early in [true, false] {
+        fixture.runtime.start(&name()).unwrap();
+        if early {
+            eventually("a link", || fixture.calls("exec") > 0);
+        } else {
+            let outcome = ask(&fixture.runtime);
+            assert!(matches!(outcome, Err(RuntimeError::NoAnswer { .. })), "{outcome:?}");
+        }
+        fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+        assert_eq!(fixture.link_process(), None);
+        assert!(fixture.hung() > 0, "and none of them is there any more");
+    }
+    fixture.hang(&[]);
+    fixture.runtime.start(&name()).unwrap();
+    serving(&fixture);
+    ask(&fixture.runtime).unwrap();
 }
 
 #[test]
