@@ -59,7 +59,7 @@ pub fn runtime(
 fn routed(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> Routed {
     let drivers: Vec<Arc<dyn Runtime>> = vec![
         Arc::new(drivers::qemu(layout, program, settings, console)),
-        Arc::new(drivers::microsandbox(layout, settings, console)),
+        Arc::new(drivers::microsandbox(layout, program, settings, console)),
     ];
     let (layout, setting) = (layout.clone(), settings.runtime.value);
     let source = drivers::source(settings);

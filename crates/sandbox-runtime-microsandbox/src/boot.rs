@@ -1,6 +1,6 @@
 //! A start, from the record to a machine that takes commands.
 
-use sandbox_model::{ByteSize, SandboxName, SandboxSpec};
+use sandbox_model::{ByteSize, Resources, SandboxName, SandboxSpec};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode, read_record, write_record};
 
@@ -43,6 +43,19 @@ pub fn create_line(
         rules.as_deref(),
         ceiling(spec, options.most_cpus),
     )
+}
+
+/// Whether a machine that runs was booted with so high a ceiling: what `msb` would refuse, every command would ask it
+/// for anew. Where nobody knows, `msb` says.
+pub fn may_grow_to(paths: &SandboxPaths, resources: Resources) -> bool {
+    let applied: Option<Vec<String>> = read_record(&paths.applied()).unwrap_or_default();
+    let applied = applied.unwrap_or_default();
+    let most = |option: &str| {
+        let word = applied.windows(2).find(|pair| pair[0] == option)?[1].as_str();
+        word.strip_suffix('M').unwrap_or(word).parse::<u64>().ok()
+    };
+    most("--max-cpus").is_none_or(|most| u64::from(resources.cpus) <= most)
+        && most("--max-memory").is_none_or(|most| resources.memory.bytes() <= most << 20)
 }
 
 /// Boots a sandbox at rest. The change lock is the caller's.

@@ -212,6 +212,11 @@ pub fn first_word(arguments: &[String], begun: Instant) {
     tracing::debug!("msb {}: its first word after {:.3} s", verb(arguments), begun.elapsed().as_secs_f64());
 }
 
+/// The same of what was begun over a link that was there.
+pub fn answered(begun: Instant) {
+    tracing::debug!("the guest: its answer after {:.3} s", begun.elapsed().as_secs_f64());
+}
+
 /// The error of a call that was ended at its deadline.
 pub fn no_answer(arguments: &[String], deadline: Duration) -> RuntimeError {
     RuntimeError::NoAnswer { call: format!("msb {}", verb(arguments)), seconds: deadline.as_secs() }

@@ -25,7 +25,9 @@ use crate::link::GuestLink;
 use crate::options::MsbOptions;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{boot, command, environment, guest_program, hold, install, machine, power, sessions, told};
+use crate::{
+    boot, command, environment, guest_program, hold, install, link_process, machine, power, sessions, told,
+};
 use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
@@ -132,6 +134,7 @@ impl MsbRuntime {
     fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
         let outcome = power::stop(&self.files, &self.msb()?, name, grace)?;
         self.forget_link(name);
+        link_process::end(&self.paths(name));
         Ok(outcome)
     }
 }
@@ -239,7 +242,7 @@ impl Runtime for MsbRuntime {
             Status::Running => machine::note(&self.files.home.dir, &paths, name),
             status if status.is_at_rest() => {
                 self.forget_link(name);
-                guest_program::provide(&self.files, self.options.guest_program)?;
+                let id = guest_program::provide(&self.files, self.options.guest_program)?;
                 let known = roster.knows(name.as_str());
                 check_secrets(&record.spec, values)?;
                 let msb = self.msb()?.with_secrets(&record.spec.secrets, values);
@@ -248,6 +251,7 @@ impl Runtime for MsbRuntime {
                 {
                     (self.options.notice)(notice);
                 }
+                link_process::begin(self.options.program.as_deref(), &self.files, &msb, &record, &id);
                 boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, known)?;
                 self.retire_old_versions();
                 Ok(())
@@ -288,7 +292,9 @@ impl Runtime for MsbRuntime {
             }
         }
         self.forget_link(name);
-        power::off(&self.files, &self.msb()?, name)
+        power::off(&self.files, &self.msb()?, name)?;
+        link_process::end(&paths);
+        Ok(())
     }
 
     fn remove(&self, name: &SandboxName) -> Result<()> {
@@ -306,6 +312,7 @@ impl Runtime for MsbRuntime {
         if roster.knows(name.as_str()) {
             msb.run(&command::remove(name.as_str()), msb.patience.ask)?;
         }
+        link_process::end(&paths);
         // Out of the way in one step, so that a crash leaves no half sandbox under its name.
         let aside = self.files.sandboxes().join(format!(".gone-{name}"));
         if aside.exists() {
@@ -342,6 +349,9 @@ impl Runtime for MsbRuntime {
         let status = self.status(&paths, name)?;
         if status != Status::Running {
             return Err(Self::wrong(name, status, "change its resources"));
+        }
+        if !boot::may_grow_to(&paths, resources) {
+            return Err(RuntimeError::Unsupported("that is more than the machine was booted to grow to"));
         }
         let msb = self.msb()?;
         msb.run(&command::modify(name, resources), msb.patience.work)?;

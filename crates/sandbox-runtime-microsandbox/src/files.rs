@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life.json, machine.pid, sessions.json, root.img,
-//!                               change.lock, starting.lock
+//!                               change.lock, starting.lock, link.{lock,sock,log}
 //! msb/records/told.json         what the user was told
 //! msb/records/references/       which digest a reference means
 //! msb/records/contents/         what is known of an image's content
@@ -137,6 +137,21 @@ impl SandboxPaths {
     /// Held while a boot is under way.
     pub fn starting_lock(&self) -> PathBuf {
         self.dir.join("starting.lock")
+    }
+
+    /// Held by the link process for as long as it lives.
+    pub fn link_lock(&self) -> PathBuf {
+        self.dir.join("link.lock")
+    }
+
+    /// Where the link process hands out streams.
+    pub fn link_socket(&self) -> PathBuf {
+        self.dir.join("link.sock")
+    }
+
+    /// What the link process says, of this boot.
+    pub fn link_log(&self) -> PathBuf {
+        self.dir.join("link.log")
     }
 
     /// What the guest's kernel says.

@@ -4,7 +4,7 @@
 //! ```text
 //! record ──create/start──► msb ──► machine
 //!   ▲                       ▲        ▲
-//!   │ spec                  │ list   │ msb exec: one link per process, a stream per command
+//!   │ spec                  │ list   │ msb exec: one link of the link process, a stream per command
 //!   └── inspect, list ──────┘        └── guest program, one of all links
 //! ```
 //!
@@ -25,6 +25,7 @@ mod hold;
 mod images;
 mod install;
 mod link;
+pub mod link_process;
 mod machine;
 mod options;
 mod patience;

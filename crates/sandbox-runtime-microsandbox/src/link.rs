@@ -1,5 +1,5 @@
-//! A link to the guest program of one boot: `msb exec` carries it, and every command and connection of this
-//! process travels in a stream of its own. With the link end those that nobody else attends.
+//! A link to the guest program of one boot: `msb exec` carries it, and every command and connection that its
+//! process serves travels in a stream of its own. With the link end those that nobody else attends.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -11,12 +11,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use sandbox_guest_client::{Link, Window, open_socket};
+use sandbox_guest_client::{GuestStream, Link, Window, open_socket};
 use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::call::{Msb, first_word, kill_group, no_answer, timing};
 use crate::command;
@@ -29,7 +29,9 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(12);
 pub struct GuestLink {
     link: Link,
     handle: Handle,
+    heard: watch::Receiver<bool>,
     ended: watch::Receiver<bool>,
+    close: Arc<Notify>,
     said: Arc<Mutex<String>>,
     leader: Option<Pid>,
 }
@@ -55,17 +57,21 @@ impl GuestLink {
         else {
             return Err(RuntimeError::other("msb has no pipes"));
         };
-        let heard = Heard { from: stdout, silent_since: Some(begun) };
-        let (link, driven) = Link::new(tokio::io::join(heard, stdin), Window::Fixed);
+        let (tell_word, heard) = watch::channel(false);
+        let from_guest = Heard { from: stdout, silent_since: Some(begun), tell_word };
+        let (link, driven) = Link::new(tokio::io::join(from_guest, stdin), Window::Fixed);
+        let close = Arc::new(Notify::new());
         let (tell_end, ended) = watch::channel(false);
         let said = Arc::new(Mutex::new(String::new()));
         handle.spawn(listen(stderr, Arc::clone(&said)));
         let (last_words, whose) = (Arc::clone(&said), name.clone());
         let leader = leader(&child);
+        let told_to_close = Arc::clone(&close);
         handle.spawn(async move {
             let mut driven = Box::pin(driven);
             tokio::select! {
                 () = &mut driven => {}
+                () = told_to_close.notified() => {}
                 _ = child.wait() => {}
             }
             tell_end.send_replace(true);
@@ -79,7 +85,7 @@ impl GuestLink {
                 let _ = child.wait().await;
             }
         });
-        Ok(Self { link, handle: handle.clone(), ended, said, leader })
+        Ok(Self { link, handle: handle.clone(), heard, ended, close, said, leader })
     }
 
     /// Begins something on a stream. The guest's first answer has a deadline, as any call of `msb` has; what comes
@@ -112,7 +118,7 @@ impl GuestLink {
     }
 
     /// Ends `msb exec` with all that it started.
-    fn kill(&self) {
+    pub fn kill(&self) {
         // One that has ended may have been waited for, and its number be another's.
         if let (Some(leader), true) = (self.leader, self.is_alive()) {
             kill_group(leader);
@@ -122,6 +128,26 @@ impl GuestLink {
     /// Whether the `msb` that carries it has not ended.
     pub fn is_alive(&self) -> bool {
         !*self.ended.borrow()
+    }
+
+    /// Lets `msb exec` leave, and with it every stream end.
+    pub fn close(&self) {
+        self.close.notify_one();
+    }
+
+    /// Until the guest's daemon has taken the link; `false` where it ends before that.
+    pub async fn taken(&self) -> bool {
+        let (mut heard, mut ended) = (self.heard.clone(), self.ended.clone());
+        tokio::select! {
+            biased;
+            word = heard.wait_for(|heard| *heard) => word.is_ok(),
+            _ = ended.wait_for(|ended| *ended) => false,
+        }
+    }
+
+    /// [`Self::stream`], for whoever copies it himself.
+    pub async fn open_stream(&self) -> Option<GuestStream> {
+        self.link.open().await
     }
 
     /// A new stream; `None` when the link is gone.
@@ -144,6 +170,7 @@ fn leader(child: &tokio::process::Child) -> Option<Pid> {
 struct Heard<R> {
     from: R,
     silent_since: Option<Instant>,
+    tell_word: watch::Sender<bool>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
@@ -158,6 +185,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
             && let Some(begun) = self.silent_since.take()
         {
             first_word(&["exec".into()], begun);
+            self.tell_word.send_replace(true);
         }
         outcome
     }

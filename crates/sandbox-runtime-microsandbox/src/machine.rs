@@ -5,6 +5,7 @@
 //! that is there. So a noted process that lives is a sandbox that runs, a noted rest without any such process is
 //! one at rest, and about everything else `msb` is asked.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,6 +42,31 @@ pub fn forget(paths: &SandboxPaths) -> Result<(), RuntimeError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// The noted machine, if it lives: its number, and a descriptor that tells of its end.
+pub fn watched(home: &Path, paths: &SandboxPaths, name: &SandboxName) -> Option<(u32, OwnedFd)> {
+    let number = noted(paths)?;
+    let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // The number may have become another's; from here on it is this process that is meant.
+    is_machine(number, home, name).then_some((number, process))
+}
+
+/// Until the process of this descriptor has ended.
+pub fn wait_for_end(process: &OwnedFd) -> Result<(), RuntimeError> {
+    loop {
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(std::io::Error::from(error).into()),
+        }
+    }
+}
+
+/// The number in the note, while there is one.
+pub fn noted(paths: &SandboxPaths) -> Option<u32> {
+    std::fs::read_to_string(paths.machine()).ok()?.trim().parse().ok()
 }
 
 /// What can be seen of a machine.

@@ -44,10 +44,17 @@ fn finish(mut frame: Vec<u8>) -> Result<Vec<u8>, FrameError> {
 fn read_body(from: &mut impl Read) -> Result<Vec<u8>, FrameError> {
     let mut length = [0; 4];
     // An end before the first byte is a normal close; an end inside a frame is not.
-    match from.read(&mut length[..1])? {
-        0 => return Err(FrameError::Closed),
-        _ => from.read_exact(&mut length[1..]).map_err(truncated)?,
+    let begun = loop {
+        match from.read(&mut length[..1]) {
+            // Where a reader has a deadline, the kernel does not go on by itself.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
+    if begun == 0 {
+        return Err(FrameError::Closed);
     }
+    from.read_exact(&mut length[1..]).map_err(truncated)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_FRAME {
         return Err(FrameError::TooLarge(length));
@@ -111,6 +118,22 @@ mod tests {
             let outcome = read_message::<String>(&mut &whole[..cut]);
             assert!(matches!(outcome, Err(FrameError::Malformed(_))), "{cut}: {outcome:?}");
         }
+    }
+
+    /// By a signal, for example that a child has ended.
+    #[test]
+    fn a_reader_that_is_interrupted_goes_on() {
+        struct Interrupted<R>(R, bool);
+        impl<R: Read> Read for Interrupted<R> {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                self.1 = !self.1;
+                if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.read(into) }
+            }
+        }
+        let frame = encode(&"hello").unwrap();
+        let mut from = Interrupted(frame.as_slice(), false);
+        assert_eq!(read_message::<String>(&mut from).unwrap(), "hello");
+        assert!(matches!(read_message::<String>(&mut from), Err(FrameError::Closed)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //! program ──(keeper.sock, JSON frames)──► keeper
 //! program ──(machine.sock: one JSON frame, then raw)──► machine process ──(one yamux stream each)──► guest program
+//! program ──(link.sock: the same)─────────────────────► link process ─────(the same)───────────────► guest program
 //! ```
 //!
 //! A frame is a little-endian `u32` length and that many bytes, at most [`MAX_FRAME`]. Frames to the
@@ -15,6 +16,7 @@
 mod frame;
 mod guest;
 mod keeper;
+mod link;
 mod machine;
 
 pub use frame::{FrameError, MAX_FRAME, decode, encode, read_json, read_message, write_json, write_message};
@@ -23,6 +25,7 @@ pub use guest::{
     GuestRequest, GuestSessionEnd, GuestSessions, STAGED_MOUNTS, TOKEN, WakeCall,
 };
 pub use keeper::{ClientInfo, KeeperReply, KeeperRequest, KeeperStatus, SshAgentOffer};
+pub use link::{LinkReply, LinkRequest};
 pub use machine::{Accel, MachineReply, MachineRequest, MachineState};
 
 /// Raised whenever [`GuestRequest`] or anything inside it changes shape.

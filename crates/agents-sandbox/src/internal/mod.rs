@@ -40,6 +40,7 @@ pub fn run(words: &[OsString]) -> Option<Exit> {
     }
     let ended = match verb.to_str().unwrap_or_default() {
         "machine" => machine(arguments),
+        "link" => link(),
         "settle-memory" => settle_memory(arguments),
         "share" => share(arguments),
         "network" => network(arguments),
@@ -55,6 +56,11 @@ fn machine(arguments: &[OsString]) -> Ended {
     log::machine();
     crash::arm_by_name();
     sandbox_runtime_qemu::machine::run(Path::new(dir)).map_err(told)
+}
+
+fn link() -> Ended {
+    log::machine();
+    sandbox_runtime_microsandbox::link_process::run().map_err(told)
 }
 
 /// What a machine that fell asleep leaves to do, with nobody waiting. Its memory is standard input.

@@ -40,11 +40,12 @@ pub fn qemu(layout: &Layout, program: &Path, settings: &Settings, console: &Cons
     QemuRuntime::new(layout, options)
 }
 
-pub fn microsandbox(layout: &Layout, settings: &Settings, console: &Console) -> MsbRuntime {
+pub fn microsandbox(layout: &Layout, program: &Path, settings: &Settings, console: &Console) -> MsbRuntime {
     let (source, lines, place) = (source(settings), console.notices(), layout.clone());
     let notices = console.notices();
     let options = MsbOptions {
         msb: Box::new(move || Ok(installed(&place, &source, &lines)?.msb)),
+        program: Some(program.into()),
         guest_program: guest_program(),
         most_cpus: None,
         network_rules,
@@ -64,6 +65,7 @@ pub fn microsandbox_as_it_is(layout: &Layout) -> MsbRuntime {
     };
     let options = MsbOptions {
         msb: Box::new(installed),
+        program: None,
         guest_program: guest_program(),
         most_cpus: None,
         network_rules,

@@ -96,6 +96,7 @@ fn driver(layout: &Layout, place: &Path, most_cpus: Option<u32>) -> MsbRuntime {
             let installed = ensure(&runtime_layout, &source, &mut |_| {});
             installed.map(|installed| installed.msb).map_err(|error| RuntimeError::other(error.to_string()))
         }),
+        program: std::env::current_exe().ok(),
         guest_program: sandbox_runtime_qemu::guest_program(),
         most_cpus,
         network_rules: |_| Ok(None),

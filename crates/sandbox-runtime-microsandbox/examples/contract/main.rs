@@ -34,6 +34,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
+        // This program as the driver starts it.
+        ["internal", "link", _] => {
+            let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
+            log.init();
+            sandbox_runtime_microsandbox::link_process::run().map_err(|error| error.to_string())
+        }
         ["install", place] => prepare::install(Path::new(place)).map(|found| println!("{}", found.display())),
         ["pack", place, ref layers @ ..] => {
             prepare::pack(Path::new(place), layers).map_err(|error| error.to_string())

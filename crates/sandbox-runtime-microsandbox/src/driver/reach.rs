@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use sandbox_model::{SandboxName, Status};
 use sandbox_runtime::{Result, Runtime, RuntimeError};
@@ -9,8 +10,37 @@ use sandbox_state::LockMode;
 
 use super::MsbRuntime;
 use crate::link::GuestLink;
+use crate::link_process::{self, SharedLink};
 use crate::roster::Roster;
 use crate::{guest_program, sessions};
+
+/// What a stream belongs to.
+pub(super) enum Way {
+    Own(GuestLink),
+    Shared(SharedLink),
+}
+
+impl Way {
+    fn begin<T>(
+        &self,
+        stream: UnixStream,
+        deadline: Duration,
+        start: impl FnOnce(UnixStream) -> Result<T>,
+    ) -> Result<T> {
+        match self {
+            Self::Own(link) => link.begin(stream, deadline, start),
+            Self::Shared(link) => link.begin(stream, deadline, start),
+        }
+    }
+
+    /// What `msb` complained about, as far as this process hears of it.
+    fn complaint(&self) -> String {
+        match self {
+            Self::Own(link) => link.complaint(),
+            Self::Shared(_) => String::new(),
+        }
+    }
+}
 
 impl MsbRuntime {
     fn known_link(&self, name: &SandboxName) -> Option<GuestLink> {
@@ -28,7 +58,7 @@ impl MsbRuntime {
         self.existing(name)?;
         let paths = self.paths(name);
         let _lock = Self::change_lock(&paths, LockMode::Shared)?;
-        let (paths, _) = self.existing(name)?;
+        let (paths, record) = self.existing(name)?;
         let status = self.status(&paths, name)?;
         if status != Status::Running {
             return Err(Self::wrong(name, status, action));
@@ -38,8 +68,11 @@ impl MsbRuntime {
             return Ok(link.clone());
         }
         let id = guest_program::provide(&self.files, self.options.guest_program)?;
-        let link = GuestLink::open(&self.reactor()?, &self.msb()?, name, &id)?;
+        let msb = self.msb()?;
+        let link = GuestLink::open(&self.reactor()?, &msb, name, &id)?;
         links.insert(name.clone(), link.clone());
+        // For the next ones.
+        link_process::begin_missing(self.options.program.as_deref(), &self.files, &msb, &record, &id);
         Ok(link)
     }
 
@@ -49,15 +82,20 @@ impl MsbRuntime {
 
     /// A stream of a link that lives. The one that is known may have been lost while nobody used it, and nothing
     /// was asked yet that could happen twice.
-    fn stream(&self, name: &SandboxName, action: &'static str) -> Result<(GuestLink, Option<UnixStream>)> {
+    fn stream(&self, name: &SandboxName, action: &'static str) -> Result<(Way, Option<UnixStream>)> {
+        if self.known_link(name).is_none()
+            && let Some((link, stream)) = SharedLink::stream(&self.paths(name), self.options.patience.work)
+        {
+            return Ok((Way::Shared(link), Some(stream)));
+        }
         let link = self.link(name, action)?;
         if let Some(stream) = link.stream()? {
-            return Ok((link, Some(stream)));
+            return Ok((Way::Own(link), Some(stream)));
         }
         self.forget_link(name);
         let link = self.link(name, action)?;
         let stream = link.stream()?;
-        Ok((link, stream))
+        Ok((Way::Own(link), stream))
     }
 
     /// Opens a stream and uses it. A link that turns out to be dead is told apart from a sandbox that is.
@@ -65,7 +103,7 @@ impl MsbRuntime {
         &self,
         name: &SandboxName,
         action: &'static str,
-        work: impl FnOnce(&GuestLink, UnixStream) -> Result<T>,
+        work: impl FnOnce(&Way, UnixStream) -> Result<T>,
     ) -> Result<T> {
         let (link, stream) = self.stream(name, action)?;
         match stream.map_or_else(|| Err(RuntimeError::Lost(name.clone())), |stream| work(&link, stream)) {

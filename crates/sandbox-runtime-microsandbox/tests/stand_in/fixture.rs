@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use sandbox_model::{
     ByteSize, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, Status, WorkspaceMount,
 };
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, Patience};
-use sandbox_state::{Environment, Layout};
+use sandbox_state::{Environment, Layout, is_locked, read_holder};
 
 /// Every word of `msb` that the driver uses.
 pub const VERBS: [&str; 11] =
@@ -18,6 +19,9 @@ pub const VERBS: [&str; 11] =
 
 /// What its calls may take in tests where some hang. A stand-in that does not hang is done in a tenth of it.
 pub const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Set where this program is the link process that a driver of its tests has started.
+pub const ROLE: &str = "LINK_PROCESS_OF_A_TEST";
 
 pub struct Fixture {
     pub runtime: MsbRuntime,
@@ -42,6 +46,54 @@ impl Fixture {
     /// Another program on the same home, of a version that brings `guest_program`.
     pub fn another(&self, guest_program: &'static [u8]) -> MsbRuntime {
         runtime(self.dir.path(), guest_program, Patience::default(), &self.told)
+    }
+
+    /// Its sandboxes have machines, guests and link processes.
+    pub fn linked() -> Self {
+        Self::linked_with(Patience::default())
+    }
+
+    pub fn linked_with(patience: Patience) -> Self {
+        let mut fixture = Self::new();
+        fixture.machines();
+        let (guest, program) = (fixture.msb.join("guest"), fixture.dir.path().join("program"));
+        let this = std::env::current_exe().unwrap();
+        let role = "link_process::role";
+        let words = format!("#!/bin/sh\n{ROLE}=1 exec '{}' --exact {role} --ignored\n", this.display());
+        let content = [sandbox_runtime_qemu::guest_program(), words.as_bytes()];
+        for (path, content) in [guest, program].iter().zip(content) {
+            fs::write(path, content).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fixture.runtime = runtime(fixture.dir.path(), b"none", patience, &fixture.told);
+        fixture
+    }
+
+    /// A file of ours of the sandbox.
+    pub fn file(&self, file: &str) -> PathBuf {
+        self.msb.join("records/sandboxes").join(name()).join(file)
+    }
+
+    /// The number of the link process, if there is one.
+    pub fn link_process(&self) -> Option<i32> {
+        let lock = self.file("link.lock");
+        if !is_locked(&lock).unwrap_or_default() {
+            return None;
+        }
+        read_holder(&lock).to_string().split(' ').nth(1)?.parse().ok()
+    }
+
+    /// Processes whose program is below its home, by a word of their command line.
+    pub fn processes(&self, word: &str) -> Vec<i32> {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = all.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+        let is_ours = |number: &i32| {
+            let process = Path::new("/proc").join(number.to_string());
+            let line = fs::read(process.join("cmdline")).unwrap_or_default();
+            fs::read_link(process.join("exe")).is_ok_and(|program| program.starts_with(&self.msb))
+                && line.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
+        };
+        numbers.filter(is_ours).collect()
     }
 
     pub fn with(patience: Patience) -> Self {
@@ -179,8 +231,10 @@ fn runtime(
     told: &Arc<Mutex<Vec<String>>>,
 ) -> MsbRuntime {
     let (script, told) = (home.join("script"), Arc::clone(told));
+    let program = Some(home.join("program")).filter(|program| program.exists());
     let options = MsbOptions {
         msb: Box::new(move || Ok(script.clone())),
+        program,
         guest_program,
         most_cpus: Some(1),
         network_rules: |_| Ok(None),
@@ -195,9 +249,40 @@ pub fn name() -> SandboxName {
 }
 
 impl Drop for Fixture {
-    /// A machine of the stand-in ends with its file.
+    /// A machine of the stand-in ends with its file. What else a test has left would not end, or not at once.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.msb.join("lives"));
+        let left = || {
+            let all = ["machine", "stdio", "daemon"].iter().flat_map(|word| self.processes(word));
+            all.chain(self.link_process()).collect::<Vec<i32>>()
+        };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(10) {
+            let left = left();
+            if left.is_empty() {
+                break;
+            }
+            left.into_iter().for_each(kill);
+        }
+    }
+}
+
+/// Ends a process that a test has started, if it has not ended.
+pub fn kill(number: i32) {
+    signal(number, Signal::KILL);
+}
+
+pub fn signal(number: i32, signal: Signal) {
+    let _ = rustix::process::kill_process(Pid::from_raw(number).unwrap(), signal);
+}
+
+/// Waits for what comes by itself.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_mins(1), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod fixture;
 mod killed;
+mod link_process;
 mod trouble;
 mod versions;
 mod wedged;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use sandbox_model::{ExtraMount, SandboxSpec, SecretValues, Status};
+use sandbox_model::{ByteSize, ExtraMount, Resources, SandboxSpec, SecretValues, Status};
 use sandbox_runtime::{Runtime, RuntimeError};
 
 use crate::fixture::{Fixture, Machine, name};
@@ -150,6 +150,30 @@ fn what_it_cannot_do_is_refused() {
     );
     assert!(fixture.runtime.inspect(&name()).unwrap().unwrap().spec.ports.is_empty());
     assert_eq!(fixture.runtime.network_log(&name()).unwrap(), None);
+}
+
+/// Every command in a sandbox asks for what its settings say.
+#[test]
+fn what_a_machine_was_not_booted_for_is_not_asked_of_msb() {
+    let fixture = Fixture::new();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    fixture.listed("Running");
+    let had = fixture.spec().resources;
+    let beyond = [
+        Resources { cpus: 2, ..had },
+        Resources { memory: ByteSize::from_bytes(4 * had.memory.bytes() + 1), ..had },
+    ];
+    for resources in beyond {
+        let outcome = fixture.runtime.modify(&name(), resources);
+        assert!(matches!(outcome, Err(RuntimeError::Unsupported(_))), "{resources:?}: {outcome:?}");
+    }
+    assert_eq!(fixture.calls("modify"), 0);
+    let more = Resources { memory: ByteSize::from_bytes(2 * had.memory.bytes()), ..had };
+    for resources in [more, beyond[0]] {
+        fixture.runtime.modify(&name(), resources).unwrap();
+    }
+    assert_eq!(fixture.calls("modify"), 2, "what it may have now, msb alone knows");
 }
 
 #[test]

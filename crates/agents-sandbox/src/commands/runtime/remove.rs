@@ -31,7 +31,8 @@ pub struct RemoveArgs {
 
 pub fn run(app: &App, args: &RemoveArgs) -> CommandResult {
     let layout = App::layout()?;
-    let runtime = wiring::drivers::microsandbox(&layout, &sandbox_config::Settings::default(), &app.console);
+    let settings = sandbox_config::Settings::default();
+    let runtime = wiring::drivers::microsandbox(&layout, &App::program()?, &settings, &app.console);
     if runtime.is_running() {
         return Err(CommandError::new("sandboxes run on microsandbox now")
             .hint("`agents-sandbox list --running` shows them; `agents-sandbox stop` ends one"));

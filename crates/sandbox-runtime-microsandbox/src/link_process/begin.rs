@@ -1,0 +1,93 @@
+//! Starting a link process, which nobody waits for.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fs_err as fs;
+use sandbox_runtime::RuntimeError;
+use sandbox_state::is_locked;
+
+use super::{LinkConfig, detach};
+use crate::call::Msb;
+use crate::files::Files;
+use crate::machine::{self, Seen};
+use crate::record::SandboxRecord;
+
+/// The variables that it gets of ours, and `msb` from it. It lives for as long as the sandbox, and others may hold
+/// what a command was given for a moment: secrets.
+const VARIABLES: [&str; 9] =
+    ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LANG", "LC_ALL", "RUST_BACKTRACE"];
+/// A link that nobody used for longer is closed, however long the sandbox may be idle.
+const RESTS_AFTER: Duration = Duration::from_mins(10);
+
+fn config(files: &Files, msb: &Msb, record: &SandboxRecord, guest_program: &str) -> LinkConfig {
+    LinkConfig {
+        home: files.home.dir.clone(),
+        name: record.spec.name.clone(),
+        msb: msb.program().into(),
+        guest_program: guest_program.into(),
+        patience: msb.patience.work,
+        rests_after: (record.spec.idle_timeout / 2).clamp(Duration::from_secs(1), RESTS_AFTER),
+    }
+}
+
+/// For a machine that is about to boot: it waits for the change lock, which is the caller's, and serves who comes
+/// meanwhile once that is free. Without one, commands have links of their own.
+pub fn begin(program: Option<&Path>, files: &Files, msb: &Msb, record: &SandboxRecord, guest_program: &str) {
+    let Some(program) = program else { return };
+    if let Err(error) = spawn(program, files, &config(files, msb, record, guest_program)) {
+        tracing::warn!("no link process: {error}");
+    }
+}
+
+/// [`begin`] for a machine that runs, where there is none.
+pub fn begin_missing(
+    program: Option<&Path>,
+    files: &Files,
+    msb: &Msb,
+    record: &SandboxRecord,
+    guest_program: &str,
+) {
+    let name = &record.spec.name;
+    let paths = files.sandbox(name);
+    // One whose machine cannot be seen would never learn of its end.
+    let missing = || {
+        machine::look(&files.home.dir, &paths, name) == Seen::Up
+            && !is_locked(&paths.link_lock()).unwrap_or(true)
+    };
+    if program.is_some() && missing() {
+        begin(program, files, msb, record, guest_program);
+    }
+}
+
+fn spawn(program: &Path, files: &Files, config: &LinkConfig) -> Result<(), RuntimeError> {
+    let paths = files.sandbox(&config.name);
+    fs::OpenOptions::new().create(true).append(true).open(paths.link_lock())?;
+    let log = fs::OpenOptions::new().create(true).append(true).open(paths.link_log())?;
+    // One boot's, and one that lives goes on at the beginning.
+    log.set_len(0)?;
+    let mut command = Command::new(program);
+    detach::detach(&mut command);
+    let mut child = command
+        .arg("internal")
+        .arg("link")
+        .arg(config.name.as_str())
+        .env_clear()
+        .envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .current_dir(&files.home.dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(log.into_parts().0)
+        .spawn()
+        .map_err(|error| RuntimeError::MissingProgram {
+            program: program.display().to_string(),
+            problem: error.to_string(),
+        })?;
+    if let Some(stdin) = child.stdin.take() {
+        serde_json::to_writer(stdin, config).map_err(std::io::Error::from)?;
+    }
+    // Reaped whenever it ends, for as long as this process lives.
+    std::thread::spawn(move || child.wait());
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! `link.sock`: streams for whoever connects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sandbox_guest_client::{GuestStream, relay};
+use sandbox_runtime::RuntimeError;
+use sandbox_state::{Lock, LockMode};
+use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest, MAX_FRAME};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::LinkConfig;
+use crate::call::Msb;
+use crate::error::from_state;
+use crate::files::{Files, SandboxPaths};
+use crate::link::GuestLink;
+use crate::machine;
+use crate::patience::Patience;
+
+/// How long at most a stop of the sandbox waits for a link that is being opened.
+const LOCKED_FOR: Duration = Duration::from_secs(5);
+
+/// A link; it is closed when neither new streams nor old ones need it.
+#[derive(Debug)]
+struct Carrier {
+    link: GuestLink,
+    /// This process ends, and nobody is there to see how its `msb exec` leaves.
+    over: Arc<AtomicBool>,
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        if self.over.load(Ordering::Relaxed) {
+            self.link.kill();
+        } else {
+            self.link.close();
+        }
+    }
+}
+
+struct Served {
+    config: LinkConfig,
+    files: Files,
+    paths: SandboxPaths,
+    msb: Msb,
+    /// The link of new streams.
+    current: Mutex<Option<Arc<Carrier>>>,
+    streams: AtomicUsize,
+    used: std::sync::Mutex<Instant>,
+    end: Notify,
+    over: Arc<AtomicBool>,
+}
+
+/// Serves until the machine ends, somebody says so, or there is no way into the guest.
+pub async fn serve(
+    config: LinkConfig,
+    files: Files,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<(), RuntimeError> {
+    let listener = UnixListener::from_std(listener)?;
+    let patience = Patience { work: config.patience, ..Patience::default() };
+    let served = Arc::new(Served {
+        paths: files.sandbox(&config.name),
+        msb: Msb::new(config.msb.clone(), &files, patience),
+        config,
+        files,
+        current: Mutex::default(),
+        streams: AtomicUsize::new(0),
+        used: std::sync::Mutex::new(Instant::now()),
+        end: Notify::new(),
+        over: Arc::default(),
+    });
+    let mut live = std::pin::pin!(served.live());
+    let ended = tokio::select! {
+        () = accept(&listener, &served) => Ok(()),
+        ended = &mut live => ended,
+        () = served.end.notified() => Ok(()),
+    };
+    // From now on whatever still has a link, or opens one, ends it.
+    served.over.store(true, Ordering::Relaxed);
+    ended
+}
+
+/// Accepts for ever.
+async fn accept(listener: &UnixListener, served: &Arc<Served>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let served = Arc::clone(served);
+                tokio::spawn(async move {
+                    if let Err(error) = served.client(socket).await {
+                        tracing::debug!("a client's connection ended: {error}");
+                    }
+                });
+            }
+            Err(error) => {
+                // Out of descriptors: others will be closed; accepting again at once would only spin.
+                tracing::warn!("cannot accept a client: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// One more stream, for as long as this value lives.
+struct Counted<'a>(&'a Served);
+
+impl<'a> Counted<'a> {
+    fn new(served: &'a Served) -> Self {
+        served.streams.fetch_add(1, Ordering::Relaxed);
+        served.touch();
+        Self(served)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.0.touch();
+    }
+}
+
+impl Served {
+    fn touch(&self) {
+        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+    }
+
+    fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Returns when the machine has ended, or is not there.
+    async fn live(&self) -> Result<(), RuntimeError> {
+        // A start that is under way ends with this lock.
+        let seen = {
+            let _lock = self.change_lock().await?;
+            machine::watched(&self.files.home.dir, &self.paths, &self.config.name)
+        };
+        let Some((_, process)) = seen else { return Ok(()) };
+        let end = tokio::task::spawn_blocking(move || machine::wait_for_end(&process));
+        let used = async {
+            // For whoever comes first.
+            if let Err(problem) = self.carrier().await {
+                tracing::warn!("{problem}");
+                return;
+            }
+            self.rest().await;
+        };
+        tokio::select! {
+            ended = end => ended.map_err(|error| RuntimeError::other(error.to_string()))?,
+            () = used => Ok(()),
+        }
+    }
+
+    /// Closes a link that nobody uses.
+    async fn rest(&self) {
+        loop {
+            let (after, used) = (self.config.rests_after, self.used());
+            sleep_until(used + after).await;
+            if self.streams.load(Ordering::Relaxed) > 0 {
+                self.touch();
+            } else if self.used() == used {
+                self.current.lock().await.take();
+                self.touch();
+            }
+        }
+    }
+
+    async fn client(&self, mut socket: UnixStream) -> Result<(), FrameError> {
+        match read_json(&mut socket).await? {
+            LinkRequest::Stream => {
+                let here = LinkReply::Here {
+                    guest_protocol: GUEST_PROTOCOL,
+                    version: env!("CARGO_PKG_VERSION").into(),
+                };
+                write_json(&mut socket, &here).await?;
+                let _counted = Counted::new(self);
+                match self.stream().await {
+                    Ok((_carrier, stream)) => {
+                        write_json(&mut socket, &LinkReply::Ready).await?;
+                        Ok(relay(socket, stream).await?)
+                    }
+                    Err(reason) => {
+                        tracing::warn!("{reason}");
+                        write_json(&mut socket, &LinkReply::Refused { reason }).await?;
+                        // It is alone: others still have streams of an earlier link.
+                        if self.streams.load(Ordering::Relaxed) == 1 {
+                            self.end.notify_one();
+                        }
+                        Ok(())
+                    }
+                }
+            }
+            LinkRequest::Renew => {
+                tracing::warn!("something does not answer; what comes next gets another link");
+                self.current.lock().await.take();
+                Ok(())
+            }
+            LinkRequest::Leave => {
+                self.end.notify_one();
+                // The connection stays open until the process is gone.
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// A stream, with the link that it needs.
+    async fn stream(&self) -> Result<(Arc<Carrier>, GuestStream), String> {
+        // The one that there is may have been lost while nobody used it.
+        for _ in 0..2 {
+            let carrier = self.carrier().await?;
+            if let Some(stream) = carrier.link.open_stream().await {
+                return Ok((carrier, stream));
+            }
+        }
+        Err("the link ended at once".into())
+    }
+
+    async fn carrier(&self) -> Result<Arc<Carrier>, String> {
+        let mut current = self.current.lock().await;
+        if let Some(carrier) = current.as_ref().filter(|carrier| carrier.link.is_alive())
+            // Whatever of ours ends a machine takes the note away first.
+            && machine::noted(&self.paths).is_some()
+        {
+            return Ok(Arc::clone(carrier));
+        }
+        *current = None;
+        let carrier = Arc::new(self.open().await?);
+        *current = Some(Arc::clone(&carrier));
+        Ok(carrier)
+    }
+
+    /// With the lock shared, no stop of ours comes between the look and `msb exec`, which would start it again.
+    async fn open(&self) -> Result<Carrier, String> {
+        let text = |error: RuntimeError| error.to_string();
+        let lock = self.change_lock().await.map_err(text)?;
+        let (home, name) = (&self.files.home.dir, &self.config.name);
+        machine::watched(home, &self.paths, name).ok_or("the machine is not there any more")?;
+        let link = GuestLink::open(&Handle::current(), &self.msb, name, &self.config.guest_program);
+        let carrier = Carrier { link: link.map_err(text)?, over: Arc::clone(&self.over) };
+        let begun = Instant::now();
+        let taken =
+            if let Ok(taken) = timeout(LOCKED_FOR.min(self.config.patience), carrier.link.taken()).await {
+                taken
+            } else {
+                drop(lock);
+                let left = self.config.patience.saturating_sub(begun.elapsed());
+                timeout(left, carrier.link.taken()).await.unwrap_or(false)
+            };
+        if taken {
+            return Ok(carrier);
+        }
+        // Not politely: it may hang.
+        carrier.link.kill();
+        Err(format!("`msb exec` does not reach the guest: {}", carrier.link.complaint()))
+    }
+
+    async fn change_lock(&self) -> Result<Lock, RuntimeError> {
+        let path = self.paths.change_lock();
+        let taking =
+            tokio::task::spawn_blocking(move || Lock::take_existing(&path, LockMode::Shared, "change"));
+        let taken = taking.await.map_err(|error| RuntimeError::other(error.to_string()))?;
+        taken.map_err(from_state)?.ok_or_else(|| RuntimeError::NoSuchSandbox(self.config.name.clone()))
+    }
+}
+
+async fn read_json(socket: &mut UnixStream) -> Result<LinkRequest, FrameError> {
+    let length = socket.read_u32_le().await? as usize;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLarge(length));
+    }
+    let mut body = vec![0; length];
+    socket.read_exact(&mut body).await?;
+    serde_json::from_slice(&body).map_err(|error| FrameError::Malformed(error.to_string()))
+}
+
+async fn write_json(socket: &mut UnixStream, reply: &LinkReply) -> Result<(), FrameError> {
+    let mut frame = Vec::new();
+    sandbox_wire::write_json(&mut frame, reply)?;
+    Ok(socket.write_all(&frame).await?)
+}

@@ -1,0 +1,245 @@
+//! One link for all processes, which none of them needs.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::Signal;
+use sandbox_model::SandboxSpec;
+use sandbox_runtime::{Runtime, RuntimeError};
+use sandbox_runtime_microsandbox::Patience;
+use sandbox_state::{bind_socket, connect_socket};
+use sandbox_wire::{LinkReply, LinkRequest, read_json, write_json};
+
+use crate::fixture::{Fixture, PATIENCE, ROLE, eventually, kill, name, signal};
+
+/// This program as the link process of the other tests.
+#[test]
+#[ignore = "it is what the other tests start"]
+fn role() {
+    if std::env::var_os(ROLE).is_some() {
+        sandbox_runtime_microsandbox::link_process::run().unwrap();
+    }
+}
+
+/// Its number, once it serves over a link that is there.
+fn serving(fixture: &Fixture) -> i32 {
+    let mut found = None;
+    eventually("a link process that serves", || {
+        found = fixture.link_process();
+        found.is_some() && stream(fixture)
+    });
+    found.unwrap()
+}
+
+/// Whether a stream is given. It ends at once.
+fn stream(fixture: &Fixture) -> bool {
+    let Ok(mut socket) = connect_socket(&fixture.file("link.sock")) else { return false };
+    write_json(&mut socket, &LinkRequest::Stream).is_ok()
+        && matches!(read_json(&mut socket), Ok(LinkReply::Here { .. }))
+        && matches!(read_json(&mut socket), Ok(LinkReply::Ready))
+}
+
+/// Whether a process writes to it on its standard error.
+fn is_open(log: &Path) -> bool {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let mut errors = all.filter_map(|process| fs::read_link(process.path().join("fd/2")).ok());
+    errors.any(|error| error == log)
+}
+
+/// A question that the guest's program answers.
+fn ask(program: &dyn Runtime) -> Result<(), RuntimeError> {
+    program.sessions(&name()).map(|sessions| assert!(sessions.is_empty()))
+}
+
+fn started() -> Fixture {
+    let fixture = Fixture::linked();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    fixture
+}
+
+#[test]
+fn all_programs_use_one_link_and_two_starts_make_one() {
+    let fixture = Fixture::linked();
+    fixture.created();
+    let another = fixture.another(b"another");
+    std::thread::scope(|scope| {
+        let starts = [&fixture.runtime, &another].map(|program| scope.spawn(move || program.start(&name())));
+        for start in starts {
+            start.join().unwrap().unwrap();
+        }
+    });
+    serving(&fixture);
+    for program in [&fixture.runtime, &another, &fixture.another(b"third")] {
+        ask(program).unwrap();
+        ask(program).unwrap();
+    }
+    assert_eq!(fixture.calls("exec"), 1);
+    assert_eq!(fixture.processes("stdio").len(), 1);
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let socket = fixture.file("link.sock");
+    assert_eq!((mode(socket.parent().unwrap().to_path_buf()), mode(socket)), (0o700, 0o600));
+}
+
+#[test]
+fn one_that_was_killed_is_done_without_and_another_takes_its_place() {
+    let fixture = started();
+    let first = serving(&fixture);
+    ask(&fixture.runtime).unwrap();
+    kill(first);
+    eventually("its end", || fixture.link_process().is_none());
+    assert!(fixture.file("link.sock").exists(), "what is left of it is in nobody's way");
+    ask(&fixture.another(b"none")).unwrap();
+    assert_ne!(serving(&fixture), first);
+    let links = fixture.calls("exec");
+    ask(&fixture.another(b"none")).unwrap();
+    assert_eq!(fixture.calls("exec"), links);
+}
+
+#[test]
+fn one_that_answers_nothing_is_done_without_and_ended_with_the_sandbox() {
+    let fixture = started();
+    let process = serving(&fixture);
+    signal(process, Signal::STOP);
+    eventually("its standstill", || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        status.lines().any(|line| line.starts_with("State:\tT"))
+    });
+    let begin = Instant::now();
+    let program = fixture.another(b"none");
+    ask(&program).unwrap();
+    ask(&program).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert_eq!(fixture.calls("exec"), 2);
+    program.stop(&name(), Duration::from_secs(1)).unwrap();
+    assert_eq!(fixture.link_process(), None);
+    assert!(!fixture.file("link.sock").exists());
+}
+
+#[test]
+fn whatever_ends_the_sandbox_leaves_no_link_process_and_no_socket() {
+    let fixture = started();
+    for by_force in [false, true] {
+        fixture.runtime.start(&name()).unwrap();
+        serving(&fixture);
+        if by_force {
+            fixture.runtime.kill(&name()).unwrap();
+        } else {
+            fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+        }
+        assert_eq!(fixture.link_process(), None);
+        assert!(!fixture.file("link.sock").exists());
+        let execs = fixture.calls("exec");
+        assert!(ask(&fixture.runtime).is_err());
+        assert_eq!(fixture.calls("exec"), execs, "an exec would start it again");
+    }
+    // The machine alone.
+    fixture.runtime.start(&name()).unwrap();
+    serving(&fixture);
+    for machine in fixture.processes("machine") {
+        kill(machine);
+    }
+    eventually("the end of the link process", || fixture.link_process().is_none());
+    eventually("the end of its link", || fixture.processes("stdio").is_empty());
+    assert!(!fixture.file("link.sock").exists());
+    fixture.runtime.start(&name()).unwrap();
+    serving(&fixture);
+    fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+    fixture.runtime.remove(&name()).unwrap();
+    assert!(!fixture.file("").exists());
+}
+
+/// Whatever opens a link, and at which moment the sandbox ends.
+#[test]
+fn links_that_hang_are_told_and_leave_nothing() {
+    let fixture = Fixture::linked_with(Patience { ask: PATIENCE, work: PATIENCE, load: PATIENCE });
+    fixture.created();
+    fixture.hang(&["exec"]);
+    for early in [true, false] {
+        fixture.runtime.start(&name()).unwrap();
+        if early {
+            eventually("a link", || fixture.calls("exec") > 0);
+        } else {
+            let outcome = ask(&fixture.runtime);
+            assert!(matches!(outcome, Err(RuntimeError::NoAnswer { .. })), "{outcome:?}");
+        }
+        fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+        assert_eq!(fixture.link_process(), None);
+        assert!(fixture.hung() > 0, "and none of them is there any more");
+    }
+    fixture.hang(&[]);
+    fixture.runtime.start(&name()).unwrap();
+    serving(&fixture);
+    ask(&fixture.runtime).unwrap();
+}
+
+#[test]
+fn a_boot_that_fails_leaves_none() {
+    let fixture = Fixture::linked();
+    fixture.created();
+    fixture.fail("create", "error: failed to start\n");
+    fixture.runtime.start(&name()).unwrap_err();
+    // It waits for the lock of the start that has failed.
+    let log = fixture.file("link.log");
+    eventually("the end of the link process", || !is_open(&log));
+    assert!(!fixture.file("link.sock").exists());
+    assert_eq!(fixture.calls("exec"), 0, "there is no machine");
+}
+
+/// `msb` takes a sandbox with an open link to be in use.
+#[test]
+fn a_link_that_nobody_uses_is_closed_and_opened_again_for_the_next() {
+    let fixture = Fixture::linked();
+    fixture.load().unwrap();
+    let idle_timeout = Duration::from_secs(2);
+    fixture.runtime.create(&SandboxSpec { idle_timeout, ..fixture.spec() }).unwrap();
+    fixture.runtime.start(&name()).unwrap();
+    let process = serving(&fixture);
+    eventually("the end of the link", || fixture.processes("stdio").is_empty());
+    assert_eq!(fixture.link_process(), Some(process), "it lives on");
+    let links = fixture.calls("exec");
+    ask(&fixture.another(b"none")).unwrap();
+    assert_eq!((fixture.calls("exec"), fixture.link_process()), (links + 1, Some(process)));
+}
+
+#[test]
+fn one_of_another_protocol_is_done_without() {
+    let fixture = Fixture::linked();
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    kill(serving(&fixture));
+    eventually("its end", || fixture.link_process().is_none());
+    let links = fixture.calls("exec");
+    let listener = bind_socket(&fixture.file("link.sock")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = listener.accept().unwrap().0;
+            assert_eq!(read_json::<LinkRequest>(&mut client).unwrap(), LinkRequest::Stream);
+            let here = LinkReply::Here { guest_protocol: u32::MAX, version: "9.9.9".into() };
+            write_json(&mut client, &here).unwrap();
+        });
+        ask(&fixture.another(b"none")).unwrap();
+    });
+    assert!(fixture.calls("exec") > links);
+}
+
+#[test]
+fn it_has_nothing_of_whoever_started_it() {
+    let fixture = Fixture::linked();
+    fixture.created();
+    let path = fixture.dir.path().join("left-open");
+    let open = File::create(&path).unwrap();
+    fcntl_setfd(&open, FdFlags::empty()).unwrap();
+    fixture.runtime.start(&name()).unwrap();
+    let process = PathBuf::from("/proc").join(serving(&fixture).to_string());
+    let descriptors: Vec<PathBuf> =
+        fs::read_dir(process.join("fd")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(descriptors.iter().filter_map(|fd| fs::read_link(fd).ok()).all(|target| target != path));
+    assert!(descriptors.len() > 3, "the door: they can be seen");
+    let variables = fs::read_to_string(process.join("environ")).unwrap();
+    assert!(variables.contains(ROLE) && !variables.contains("CARGO"), "{variables}");
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+}

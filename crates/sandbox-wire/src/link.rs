@@ -1,0 +1,34 @@
+use serde::{Deserialize, Serialize};
+
+/// The first and only JSON frame a client sends to a link process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "request")]
+pub enum LinkRequest {
+    /// Answered with `here`, and with `ready` once there is a link; then the connection is one raw stream to the
+    /// guest program.
+    Stream,
+    /// What comes from now on gets another link: something did not answer over the one that there is.
+    Renew,
+    /// The machine was ended, or is about to be: nobody needs this process. The connection closes when it is gone.
+    Leave,
+}
+
+/// What a link process answers, as JSON frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reply")]
+pub enum LinkReply {
+    /// Said at once, before anything that can take time.
+    Here {
+        /// [`crate::GUEST_PROTOCOL`] of the guest program on the other end.
+        guest_protocol: u32,
+        /// The program's version that the link process runs.
+        version: String,
+    },
+    /// From here on the connection is the stream.
+    Ready,
+    /// There is no way into the guest from here.
+    Refused {
+        /// For the log.
+        reason: String,
+    },
+}
