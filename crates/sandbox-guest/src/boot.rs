@@ -12,7 +12,6 @@ mod mounts;
 mod netlink;
 mod network;
 mod root;
-mod trust;
 
 pub use foreign::bind_engines;
 

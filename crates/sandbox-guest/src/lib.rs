@@ -33,6 +33,7 @@ pub mod stdio;
 mod stream;
 mod sys;
 mod sysctls;
+pub mod trust;
 
 pub use guest::{Guest, Settings};
 pub use link::{LinkEnd, link_config, serve};

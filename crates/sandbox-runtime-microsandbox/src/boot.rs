@@ -10,6 +10,9 @@ use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
 use crate::machine;
 use crate::options::MsbOptions;
+use crate::outlet::link::Outlet;
+use crate::outlet::rules::by_the_resolver;
+use crate::outlet::trust;
 use crate::power;
 use crate::record::Life;
 use crate::routes::Routes;
@@ -34,13 +37,15 @@ pub fn create_line(
     paths: &SandboxPaths,
     options: &MsbOptions,
     spec: &SandboxSpec,
+    way_out: &[String],
 ) -> Result<Vec<String>, RuntimeError> {
-    let rules = (options.network_rules)(&spec.network)?;
+    let rules = (options.network_rules)(&spec.network)?.map(|rules| by_the_resolver(&rules));
     command::create(
         spec,
         &paths.root_disk(),
         &files.guest_programs(),
         rules.as_deref(),
+        way_out,
         ceiling(spec, options.most_cpus),
     )
 }
@@ -58,19 +63,30 @@ pub fn may_grow_to(paths: &SandboxPaths, resources: Resources) -> bool {
         && most("--max-memory").is_none_or(|most| resources.memory.bytes() <= most << 20)
 }
 
+/// What there is of a sandbox beside its record.
+#[derive(Debug)]
+pub struct Given<'a> {
+    /// Whether `msb` has it already. One that `msb` has as the record says only starts; any other is made anew around the
+    /// same disks.
+    pub known: bool,
+    /// Waits for the machine.
+    pub outlet: Option<Outlet>,
+    /// Names the guest program's folder.
+    pub program_id: &'a str,
+}
+
 /// Boots a sandbox at rest. The change lock is the caller's.
-///
-/// `known` is whether `msb` has it already. One that `msb` has as the record says only starts; any other is
-/// made anew around the same disks.
 pub fn boot(
     files: &Files,
     paths: &SandboxPaths,
     options: &MsbOptions,
     msb: &Msb,
     spec: &SandboxSpec,
-    known: bool,
+    given: Given<'_>,
 ) -> Result<(), RuntimeError> {
-    let create = create_line(files, paths, options, spec)?;
+    let Given { known, outlet, program_id } = given;
+    let way_out = outlet.as_ref().map(Outlet::words).unwrap_or_default();
+    let create = create_line(files, paths, options, spec, &way_out)?;
     let reaches = (options.network_rules)(&spec.network)?.is_some();
     let missing = reaches.then(|| Routes::of_this_computer().missing(!spec.ports.is_empty())).flatten();
     if let Some(missing) = missing {
@@ -101,12 +117,12 @@ pub fn boot(
         }),
         Err(error) => Err(error.to_string()),
     };
+    let outcome = outcome.and_then(|()| {
+        write_record(&paths.applied(), &create).map_err(|error| error.to_string())?;
+        settle(files, paths, msb, spec, outlet, program_id).map_err(|error| error.to_string())
+    });
     match outcome {
-        Ok(()) => {
-            write_record(&paths.applied(), &create).map_err(from_state)?;
-            Life::Booted.write(paths)?;
-            machine::note(&files.home.dir, paths, &spec.name)
-        }
+        Ok(()) => Life::Booted.write(paths),
         Err(problem) => {
             // Half a machine must not be taken for one that runs.
             let _ = power::off(files, msb, &spec.name);
@@ -114,6 +130,23 @@ pub fn boot(
             Err(failed(&spec.name, problem, paths))
         }
     }
+}
+
+/// What a machine that is up needs before anybody uses it.
+fn settle(
+    files: &Files,
+    paths: &SandboxPaths,
+    msb: &Msb,
+    spec: &SandboxSpec,
+    outlet: Option<Outlet>,
+    program_id: &str,
+) -> Result<(), RuntimeError> {
+    machine::note(&files.home.dir, paths, &spec.name)?;
+    let certificate = outlet.as_ref().and_then(|outlet| outlet.certificate.clone());
+    if let Some(outlet) = outlet {
+        outlet.attend(files, paths, spec)?;
+    }
+    trust::settle(paths, msb, &spec.name, program_id, certificate.as_deref())
 }
 
 fn failed(name: &SandboxName, problem: String, paths: &SandboxPaths) -> RuntimeError {

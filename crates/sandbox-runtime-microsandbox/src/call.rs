@@ -1,5 +1,6 @@
 //! One call of `msb`: the private home, no terminal, no input unless there is some, and a deadline.
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
-use sandbox_model::{SecretSpec, SecretValues};
+use sandbox_model::{SecretValue, SecretValues, holding};
 use sandbox_runtime::RuntimeError;
 
 use crate::files::Files;
 use crate::install::VERSION;
+use crate::outlet::PASSWORD;
 use crate::patience::Patience;
 
 /// Begins what `msb` says when its question to itself what it can was not answered within its two seconds, as
@@ -37,8 +39,10 @@ pub struct Msb {
     program: PathBuf,
     home: PathBuf,
     config: PathBuf,
-    /// Variables of each call.
-    secrets: SecretValues,
+    /// A variable of each call: the password of the sandbox's outlet.
+    password: Option<SecretValue>,
+    /// Variables of this process that no call gets.
+    hidden: Vec<OsString>,
     pub patience: Patience,
 }
 
@@ -46,15 +50,16 @@ impl Msb {
     /// `program` is the verified `msb`; its home is that of `files`, never the user's own.
     pub fn new(program: PathBuf, files: &Files, patience: Patience) -> Self {
         let (home, config) = (files.home.dir.clone(), files.config());
-        Self { program, home, config, secrets: SecretValues::new(), patience }
+        Self { program, home, config, password: None, hidden: Vec::new(), patience }
     }
 
-    /// The same, for calls that boot a sandbox with these secrets. The values are variables of the call: `msb`
-    /// takes them from nowhere else but its own records.
-    pub fn with_secrets(&self, secrets: &[SecretSpec], values: &SecretValues) -> Self {
-        let needed = secrets.iter().map(|secret| &secret.name);
-        let secrets = needed.filter_map(|name| Some((name.clone(), values.get(name)?.clone()))).collect();
-        Self { secrets, ..self.clone() }
+    /// The same, for calls that boot a sandbox with these secrets: its machine keeps the variables of the call, and is to
+    /// have none of the values. `password` is that of its outlet.
+    pub fn for_boot(&self, values: &SecretValues, password: Option<&SecretValue>) -> Self {
+        let variables: Vec<_> = std::env::vars_os().collect();
+        let pairs = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+        let hidden = holding(values, pairs).into_iter().map(OsString::from).collect();
+        Self { password: password.cloned(), hidden, ..self.clone() }
     }
 
     /// A command of the private runtime, in a process group of its own: a Ctrl-C at the user's terminal
@@ -63,12 +68,17 @@ impl Msb {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
-            .envs(self.secrets.iter().map(|(name, value)| (name, value.reveal())))
             .env("MSB_HOME", &self.home)
             .env("MSB_CONFIG_PATH", &self.config)
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .process_group(0);
+        for name in &self.hidden {
+            command.env_remove(name);
+        }
+        if let Some(password) = &self.password {
+            command.env(PASSWORD, password.reveal());
+        }
         command
     }
 

@@ -1,20 +1,18 @@
 //! Command lines of `msb` 0.7.11. Pure.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_model::{
-    ByteSize, Digest, GUEST_HOME, GUEST_WORKSPACE, Resources, SandboxName, SandboxSpec, SecretSpec,
-};
+use sandbox_model::{ByteSize, Digest, GUEST_HOME, GUEST_WORKSPACE, Resources, SandboxName, SandboxSpec};
 use sandbox_runtime::RuntimeError;
 
 /// Where a sandbox sees the folder of guest programs.
 pub const GUEST_PROGRAMS: &str = "/run/agents-sandbox";
 
-/// Where guests and their gateways get their addresses: networks that nobody else uses (RFC 2544 and an own
-/// one of RFC 4193), so that a rule about them is a rule about the host behind the gateways.
-pub const ADDRESS_POOLS: [&str; 2] = ["198.18.0.0/15", "fd42:6d73:62::/48"];
+/// Where guests and their gateways get their addresses: networks that nobody else uses (half of that of RFC 2544, whose
+/// other half has addresses that stand for names, and an own one of RFC 4193), so that a rule about them is a rule about the
+/// host behind the gateways.
+pub const ADDRESS_POOLS: [&str; 2] = ["198.18.0.0/16", "fd42:6d73:62::/48"];
 
 /// Every content in the private home is tagged in this repository.
 pub const CONTENT_REPOSITORY: &str = "agents-sandbox/content";
@@ -59,6 +57,8 @@ fn mountable(path: &Path) -> Result<&str, RuntimeError> {
 /// In the workspace the guest's owners are `msb`'s own notes (extended attributes; without them where the
 /// file system has none), but its modes are the host's too: a script made in the guest is a script outside.
 ///
+/// `way_out` is what leads to the process that serves what the rules let out.
+///
 /// The environment is not in it: `msb` would
 /// keep it readable in its database, and every command gets it anyway.
 pub fn create(
@@ -66,6 +66,7 @@ pub fn create(
     root_disk: &Path,
     guest_programs: &Path,
     rules: Option<&[String]>,
+    way_out: &[String],
     ceiling: Ceiling,
 ) -> Result<Vec<String>, RuntimeError> {
     let Resources { cpus, memory } = spec.resources;
@@ -120,46 +121,17 @@ pub fn create(
         None if spec.ports.is_empty() => line.push("--no-net".into()),
         rules => {
             line.extend(words(&["--net-default-egress", "deny", "--net-default-ingress", "allow"]));
-            // Otherwise no TLS at all passes to a host that is allowed by its name, unless msb ends it.
+            // Otherwise no TLS at all passes to a host that is allowed by its name.
             line.push("--net-strict=false".into());
             line.extend(words(&["--net-ipv4-pool", ADDRESS_POOLS[0], "--net-ipv6-pool", ADDRESS_POOLS[1]]));
             for rule in rules.unwrap_or_default() {
                 line.extend(["--net-rule".to_string(), rule.clone()]);
             }
-            for server in &spec.network.dns_servers {
-                line.extend(["--dns-nameserver".to_string(), server.clone()]);
-            }
-        }
-    }
-    if !spec.secrets.is_empty() {
-        // Looking into TLS is not switched on by secrets alone in every case.
-        line.push("--tls-intercept".into());
-        let named = spec.secrets.iter().flat_map(|secret| secret.hosts.iter().filter_map(|host| host.port));
-        for port in named.chain([443]).collect::<BTreeSet<_>>() {
-            line.extend(["--tls-intercept-port".into(), port.to_string()]);
-        }
-        for secret in &spec.secrets {
-            line.extend(["--secret".into(), self::secret(secret)]);
+            line.extend_from_slice(way_out);
         }
     }
     line.push(content_reference(&spec.image_digest));
     Ok(line)
-}
-
-/// `NAME:WHERE@HOSTS`, without the value: `msb` takes that from the variable of this name in its own
-/// environment, each time that it boots the sandbox, and records where it is from.
-fn secret(secret: &SecretSpec) -> String {
-    let mut places = vec![match &secret.headers[..] {
-        [] => "no-headers".to_string(),
-        [every] if every == "*" => "headers=*".into(),
-        fields => format!("headers=[{}]", fields.join(",")),
-    }];
-    places.extend(secret.query.then(|| "query".into()));
-    places.extend(secret.body.then(|| "body".into()));
-    let hosts =
-        secret.hosts.iter().map(|host| format!("{}{}", if host.below { "*." } else { "" }, host.name));
-    let hosts = if secret.hosts.is_empty() { "*".into() } else { hosts.collect::<Vec<_>>().join(",") };
-    format!("{}:{}@{hosts}", secret.name, places.join(","))
 }
 
 /// The name of the sandbox that shows whether any boots.
@@ -228,20 +200,20 @@ pub fn list() -> Vec<String> {
 
 /// The guest program on the other end of a link. `id` names its folder.
 pub fn link(name: &SandboxName, id: &str) -> Vec<String> {
+    guest_program(name, id, "stdio")
+}
+
+fn guest_program(name: &SandboxName, id: &str, mode: &str) -> Vec<String> {
     let program = format!("{GUEST_PROGRAMS}/{id}/sandbox-guest");
-    words(&[
-        "exec",
-        "-q",
-        "--stream",
-        "--user",
-        "root",
-        "--workdir",
-        "/",
-        name.as_str(),
-        "--",
-        &program,
-        "stdio",
-    ])
+    let mut line =
+        words(&["exec", "-q", "--stream", "--user", "root", "--workdir", "/", name.as_str(), "--"]);
+    line.extend([program, mode.to_string()]);
+    line
+}
+
+/// Has the guest trust the certificates on standard input, where the guest program is the one of that `id`.
+pub fn trust(name: &SandboxName, id: &str) -> Vec<String> {
+    guest_program(name, id, "trust")
 }
 
 /// Reads the archive from standard input.
@@ -268,7 +240,7 @@ pub fn remove_image(reference: &str) -> Vec<String> {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use sandbox_model::{HomeDisk, NetworkPolicy, WorkspaceMount};
+    use sandbox_model::{HomeDisk, NetworkPolicy, SecretSpec, WorkspaceMount};
 
     use super::*;
 
@@ -303,7 +275,7 @@ pub(crate) mod tests {
 
     fn line(spec: &SandboxSpec, rules: Option<&[String]>) -> Result<String, RuntimeError> {
         let ceiling = Ceiling { cpus: 8, memory: ByteSize::gib(2) };
-        let words = create(spec, Path::new("/d/root.img"), Path::new("/d/guest"), rules, ceiling)?;
+        let words = create(spec, Path::new("/d/root.img"), Path::new("/d/guest"), rules, &[], ceiling)?;
         Ok(words.join("\n"))
     }
 
@@ -330,15 +302,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn secrets_are_named_and_their_values_are_not_there() {
+    fn whatever_leaves_goes_where_it_is_told() {
         let mut spec = spec();
-        spec.secrets =
-            vec![secret(), SecretSpec { hosts: Vec::new(), headers: vec!["*".into()], ..secret() }];
-        let line = line(&spec, Some(&[])).unwrap();
-        let words = "--tls-intercept\n--tls-intercept-port\n443\n--tls-intercept-port\n8443\n\
-             --secret\nTOKEN:headers=[authorization,x-api-key],query@api.example.com,*.example.org\n\
-             --secret\nTOKEN:headers=*,query@*\n";
-        assert!(line.contains(words), "{line}");
+        spec.secrets = vec![secret()];
+        let way = ["--proxy", "socks5://127.0.0.1:4000"].map(String::from);
+        let ceiling = Ceiling { cpus: 1, memory: ByteSize::gib(2) };
+        let made = |rules: Option<&[String]>| {
+            let (disk, programs) = (Path::new("/d/root.img"), Path::new("/d/guest"));
+            create(&spec, disk, programs, rules, &way, ceiling).unwrap().join(" ")
+        };
+        assert!(made(Some(&[])).contains(" --proxy socks5://127.0.0.1:4000 "));
+        assert!(!made(None).contains("--proxy"), "nothing leaves");
+        // Secrets are not its business.
+        assert!(!made(Some(&[])).contains("TOKEN") && !made(Some(&[])).contains("--tls-intercept"));
     }
 
     #[test]
@@ -397,6 +373,7 @@ pub(crate) mod tests {
             touch(&name),
             list(),
             link(&name, "0123"),
+            trust(&name, "0123"),
             load(&digest),
             inspect_image(&digest),
             list_images(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fs_err as fs;
 use sandbox_model::{
     ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretValues, SessionEnd, Status, TermSize,
+    SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
@@ -23,6 +23,7 @@ use crate::files::{Files, SandboxPaths};
 use crate::images::Images;
 use crate::link::GuestLink;
 use crate::options::MsbOptions;
+use crate::outlet::{self, link::Outlet};
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
 use crate::{
@@ -157,10 +158,10 @@ impl Runtime for MsbRuntime {
             sessions: true,
             guest_root: true,
             workspace_quota: true,
-            proxy: false,
+            proxy: true,
             // Its command line publishes ports at the start alone.
             live_ports: false,
-            live_secrets: false,
+            live_secrets: true,
             ssh_agent: true,
         }
     }
@@ -201,7 +202,7 @@ impl Runtime for MsbRuntime {
         let paths = self.paths(&spec.name);
         self.images().content(&spec.image_digest)?;
         // Says now what would otherwise be said by the first start.
-        boot::create_line(&self.files, &paths, &self.options, spec)?;
+        boot::create_line(&self.files, &paths, &self.options, spec, &[])?;
         for (path, what) in [(&spec.home.path, "home disk"), (&spec.workspace.source, "workspace")] {
             fs::metadata(path).map_err(|error| RuntimeError::Other {
                 context: format!("the {what} cannot be used: {error}"),
@@ -231,7 +232,7 @@ impl Runtime for MsbRuntime {
         self.start_with(name, &SecretValues::new(), None)
     }
 
-    fn start_with(&self, name: &SandboxName, values: &SecretValues, _: Option<&Proxies>) -> Result<()> {
+    fn start_with(&self, name: &SandboxName, values: &SecretValues, proxies: Option<&Proxies>) -> Result<()> {
         let (paths, _) = self.existing(name)?;
         // Whoever starts it holds this lock until it is up.
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
@@ -245,14 +246,17 @@ impl Runtime for MsbRuntime {
                 let id = guest_program::provide(&self.files, self.options.guest_program)?;
                 let known = roster.knows(name.as_str());
                 check_secrets(&record.spec, values)?;
-                let msb = self.msb()?.with_secrets(&record.spec.secrets, values);
                 if record.spec.sleep
                     && let Some(notice) = told::no_sleep(&self.files)?
                 {
                     (self.options.notice)(notice);
                 }
+                power::off_half(&self.files, &self.msb()?, name)?;
+                let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
+                let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
                 link_process::begin(self.options.program.as_deref(), &self.files, &msb, &record, &id);
-                boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, known)?;
+                let given = boot::Given { known, outlet, program_id: &id };
+                boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, given)?;
                 self.retire_old_versions();
                 Ok(())
             }
@@ -309,6 +313,7 @@ impl Runtime for MsbRuntime {
         if !status.is_at_rest() {
             return Err(Self::wrong(name, status, "remove it"));
         }
+        power::off_half(&self.files, &msb, name)?;
         if roster.knows(name.as_str()) {
             msb.run(&command::remove(name.as_str()), msb.patience.ask)?;
         }
@@ -338,7 +343,7 @@ impl Runtime for MsbRuntime {
         if record.spec.image_digest != spec.image_digest || record.spec.root_disk != spec.root_disk {
             return Err(RuntimeError::Unsupported("a sandbox keeps its image and root disk; make it anew"));
         }
-        boot::create_line(&self.files, &paths, &self.options, spec)?;
+        boot::create_line(&self.files, &paths, &self.options, spec, &[])?;
         SandboxRecord::new(spec.clone(), record.created).write(&paths)
     }
 
@@ -460,10 +465,31 @@ impl Runtime for MsbRuntime {
 
     fn logs(&self, name: &SandboxName) -> Result<Vec<LogFile>> {
         let (paths, _) = self.existing(name)?;
-        let logs = [("console", paths.console_log()), ("machine", paths.machine_log())];
+        let logs = [
+            ("console", paths.console_log()),
+            ("machine", paths.machine_log()),
+            ("machine", paths.outlet_log()),
+        ];
         // A sandbox that was never started has none.
         let there = logs.into_iter().filter(|(_, path)| path.is_file());
         Ok(there.map(|(name, path)| LogFile { name, path }).collect())
+    }
+
+    fn network_log(&self, name: &SandboxName) -> Result<Option<PathBuf>> {
+        let (paths, _) = self.existing(name)?;
+        Ok(Some(paths.network_log()))
+    }
+
+    fn change_secret_values(
+        &self,
+        name: &SandboxName,
+        secrets: &[SecretSpec],
+        values: &SecretValues,
+    ) -> Result<()> {
+        let (paths, _) = self.existing(name)?;
+        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
+        let (paths, record) = self.existing(name)?;
+        outlet::secrets::change(&paths, record, secrets, values)
     }
 
     fn disk_usage(&self, name: &SandboxName) -> Result<ByteSize> {

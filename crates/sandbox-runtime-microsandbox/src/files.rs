@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! msb/records/sandboxes/NAME/   sandbox.json, applied.json, life.json, machine.pid, sessions.json, root.img,
-//!                               change.lock, starting.lock, link.{lock,sock,log}
+//!                               change.lock, starting.lock, link.{lock,sock,log}; outlet.{json,lock,sock,log},
+//!                               network.log, authority.json: of the process that serves its network
 //! msb/records/told.json         what the user was told
 //! msb/records/references/       which digest a reference means
 //! msb/records/contents/         what is known of an image's content
@@ -152,6 +153,36 @@ impl SandboxPaths {
     /// What the link process says, of this boot.
     pub fn link_log(&self) -> PathBuf {
         self.dir.join("link.log")
+    }
+
+    /// Where the process that serves its network was last.
+    pub fn outlet(&self) -> PathBuf {
+        self.dir.join("outlet.json")
+    }
+
+    /// Held by that process for as long as it lives.
+    pub fn outlet_lock(&self) -> PathBuf {
+        self.dir.join("outlet.lock")
+    }
+
+    /// Where it is told other values of secrets.
+    pub fn outlet_socket(&self) -> PathBuf {
+        self.dir.join("outlet.sock")
+    }
+
+    /// What it says, for people.
+    pub fn outlet_log(&self) -> PathBuf {
+        self.dir.join("outlet.log")
+    }
+
+    /// What the guest tried to reach: a JSON document a line.
+    pub fn network_log(&self) -> PathBuf {
+        self.dir.join("network.log")
+    }
+
+    /// The certificate authority that this sandbox alone trusts.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.join("authority.json")
     }
 
     /// What the guest's kernel says.

@@ -8,6 +8,8 @@
 //!   └── inspect, list ──────┘        └── guest program, one of all links
 //! ```
 //!
+//! What a sandbox reaches, it reaches through a process of ours, which lives as long as its machine ([`serve_outlet`]).
+//!
 //! Nothing here reads or writes `~/.microsandbox`, and no `msb` that happens to be on the machine is
 //! ever used.
 
@@ -28,6 +30,7 @@ mod link;
 pub mod link_process;
 mod machine;
 mod options;
+mod outlet;
 mod patience;
 mod power;
 mod record;
@@ -44,4 +47,5 @@ pub use install::{
     get as download, installation, uninstall,
 };
 pub use options::MsbOptions;
+pub use outlet::{OutletProcessError, serve as serve_outlet};
 pub use patience::Patience;

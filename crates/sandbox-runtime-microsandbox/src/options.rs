@@ -9,8 +9,9 @@ use crate::patience::Patience;
 pub struct MsbOptions {
     /// Gives the pinned `msb`, installing it if need be. Asked once, before the first call of `msb`.
     pub msb: Box<dyn Fn() -> Result<PathBuf, RuntimeError> + Send + Sync>,
-    /// This program, whose `internal link` runs [`crate::link_process::run`]; without one, every process has links of
-    /// its own.
+    /// This program, whose `internal link` runs [`crate::link_process::run`], and `internal outlet FOLDER`
+    /// [`crate::serve_outlet`]; without one, every process has links of its own, and no sandbox starts that reaches
+    /// something.
     pub program: Option<PathBuf>,
     /// The guest program, a static binary.
     pub guest_program: &'static [u8],

@@ -9,6 +9,7 @@ use crate::call::{Msb, failed};
 use crate::command;
 use crate::files::Files;
 use crate::machine;
+use crate::record::Life;
 use crate::roster::Roster;
 
 /// Asks the guest to end, and powers it off where it does not. The change lock is the caller's.
@@ -32,6 +33,12 @@ pub fn stop(
     }
     machine::note_rest(&paths)?;
     Ok(StopOutcome::Graceful)
+}
+
+/// Powers off what a start that was killed left half done, if it left something.
+pub fn off_half(files: &Files, msb: &Msb, name: &SandboxName) -> Result<(), RuntimeError> {
+    let interrupted = Life::read(&files.sandbox(name)) == Some(Life::Starting);
+    if interrupted && machine::is_there(&files.home.dir, name) { off(files, msb, name) } else { Ok(()) }
 }
 
 /// Powers off at once.

@@ -70,9 +70,10 @@ pub fn status(life: Option<&Life>, starting: bool, msb: Option<&Status>) -> (Sta
     match (life, msb) {
         _ if starting => (Status::Starting, None),
         (None, _) => (Status::Created, None),
+        // Also where its machine came up: nobody serves its network, and nobody told it what to trust.
+        (Some(Life::Starting), _) => crashed("its start was interrupted"),
         (Some(_), Some(word)) if !word.is_at_rest() => (word.clone(), None),
         (Some(Life::Failed { problem }), _) => crashed(problem),
-        (Some(Life::Starting), _) => crashed("its start was interrupted"),
         (Some(Life::Booted), Some(Status::Crashed)) => crashed("its machine ended without being told to"),
         (Some(Life::Booted), _) => (Status::Stopped, None),
     }
@@ -96,7 +97,7 @@ mod tests {
             (Some(&Life::Booted), false, Some(Status::Crashed), Status::Crashed),
             (Some(&Life::Booted), false, None, Status::Stopped),
             (Some(&Life::Starting), false, Some(Status::Stopped), Status::Crashed),
-            (Some(&Life::Starting), false, Some(Status::Running), Status::Running),
+            (Some(&Life::Starting), false, Some(Status::Running), Status::Crashed),
             (Some(&failed), false, Some(Status::Stopped), Status::Crashed),
             (Some(&failed), true, Some(Status::Stopped), Status::Starting),
         ];

@@ -3,7 +3,7 @@
 
 NAMES is `name=address,…`, answered at port 53 of the first place. A page answers at each `ADDRESS:PORT`, with TLS
 at port 443; at `udp:ADDRESS:PORT` every datagram is answered, and at `tcp:ADDRESS:PORT` the first line of every
-connection. LOG gets the head of each request, and a line for each of the others. Prints the ports of the pages once
+connection. LOG gets each request, and a line for each of the others. Prints the ports of the pages once
 it listens.
 """
 
@@ -25,8 +25,16 @@ def note(text):
 
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        note(f"{self.server.server_address[0]} {self.requestline}\n{self.headers}")
-        text = f"page at {self.server.server_address[0]}\n".encode()
+        self.answer("")
+
+    def do_POST(self):
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
+
+    def answer(self, body):
+        note(f"{self.server.server_address[0]} {self.requestline}\n{self.headers}{body}")
+        # As servers do, it repeats what it was told.
+        text = f"{self.requestline} {body}\n" if body else ""
+        text = f"{text}page at {self.server.server_address[0]}\n".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

@@ -6,6 +6,8 @@
 world=$HOME/beyond
 mkdir -p "$world" "$HOME/.config/agents-sandbox" .agents-sandbox
 : > "$HOME/logs/beyond.log"; : > "$HOME/logs/loopback.log"
+# Those of another world say nothing about this one.
+rm -f "$world/outside" "$world/loopback" "$world/proxy"
 modprobe veth
 ip netns add world
 ip link add outside type veth peer name inside netns world
@@ -70,6 +72,7 @@ network:
     - other.example.com
     - denied.example.com
     - six.example.com
+    - inside.example.com
     - rebind.example.com
     - meta.example.com
     - loop.example.com
@@ -107,10 +110,17 @@ if [ "$AGENTS_SANDBOX_RUNTIME" = qemu ]; then settings "$single"; else settings;
 # Not as a variable: then every process of these cases would have it.
 LAB_KEY=sk-$(od -An -N12 -tx4 /dev/urandom | tr -d ' ')
 (umask 077; printf '%s\n' "$LAB_KEY" > "$HOME/lab-key")
+# Another one, which goes to more places of a request.
+LAB_WORD=word-$(od -An -N12 -tx4 /dev/urandom | tr -d ' ')
+(umask 077; printf '%s\n' "$LAB_WORD" > "$HOME/lab-word")
 cat > "$HOME/.config/agents-sandbox/env.secret.yaml" <<YAML
 API_KEY: { from-file: $HOME/lab-key, host: api.example.com }
+API_WORD: { from-file: $HOME/lab-word, host: api.example.com, query: true, body: true }
 YAML
 chmod 600 "$HOME/.config/agents-sandbox/env.secret.yaml"
+# A client with TLS for the guest, whose own fetches files and nothing else.
+mkdir -p "$world/read/tls"
+cp "$(command -v openssl)" $(ldd "$(command -v openssl)" | grep -o '/[^ ]*lib\(ssl\|crypto\|z\|zstd\)\.so[^ ]*') "$world/read/tls"
 
 # Takes the world away again, for whoever makes another.
 leave_world() { kill "$outside" "$loopback"; wait "$outside" "$loopback" 2>/dev/null; ip link del outside; ip netns del world; }
@@ -152,6 +162,13 @@ pings() { # ADDRESS…
 resolved() { # NAME…
   program exec -- bash -c 'for name; do echo "$name: $(getent ahosts "$name" | cut -d " " -f 1 | sort -u | tr "\n" " ")"; done' \
     resolved "$@"
+}
+# The guest says something in the query and in the body of a request over TLS.
+post() { # HOST WORD-OF-THE-QUERY WORD-OF-THE-BODY
+  program exec -- sh -c 'printf "POST /form?word=%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" \
+      "$2" "$1" "${#3}" "$3" |
+    LD_LIBRARY_PATH=/read/tls timeout 60 /read/tls/openssl s_client -quiet -verify_return_error \
+      -CAfile /etc/ssl/certs/ca-certificates.crt -connect "$1:443" -servername "$1" 2>&1' post "$@"
 }
 got() { says "^$1: $2"; } # PLACE BEGINNING
 got_nothing() { says "^$1: " && ! says "^$1: \(page\|line\|datagram\|answer\)"; }

@@ -16,6 +16,7 @@ const DOCKER: &str = include_str!("docker.sh");
 const REGISTRY: &str = include_str!("registry.py");
 const BEYOND: &str = include_str!("beyond.sh");
 const BEYOND_SERVER: &str = include_str!("beyond.py");
+const COMPANY_PROXY: &str = include_str!("proxy.py");
 const NETWORK: &str = include_str!("network.sh");
 const SSH_AGENT: &str = include_str!("ssh_agent.py");
 const TROUBLE: &str = include_str!("trouble.sh");
@@ -86,6 +87,7 @@ fn stage(staging: &Path, parts: &Parts, steps: &str) -> std::io::Result<()> {
         ("bin/registry", REGISTRY),
         ("bin/beyond", BEYOND),
         ("bin/beyond-server", BEYOND_SERVER),
+        ("bin/company-proxy", COMPANY_PROXY),
         ("bin/network-cases", NETWORK),
         ("bin/ssh-agent-stand-in", SSH_AGENT),
         ("bin/snapshot-cases", SNAPSHOT),

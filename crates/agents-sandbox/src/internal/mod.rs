@@ -44,6 +44,7 @@ pub fn run(words: &[OsString]) -> Option<Exit> {
         "settle-memory" => settle_memory(arguments),
         "share" => share(arguments),
         "network" => network(arguments),
+        "outlet" => outlet(arguments),
         "keeper" => keeper(),
         "newest-agent" => newest_agent(arguments),
         other => Err(CommandError::new(format!("there is no background process `{other}`"))),
@@ -114,6 +115,12 @@ fn network(arguments: &[OsString]) -> Ended {
         let _ = writeln!(stdout).and_then(|()| stdout.flush());
     })
     .map_err(told)
+}
+
+/// What serves the network of a sandbox on microsandbox.
+fn outlet(arguments: &[OsString]) -> Ended {
+    let [dir] = arguments else { return Err(CommandError::new("outlet takes the sandbox's folder")) };
+    sandbox_runtime_microsandbox::serve_outlet(Path::new(dir)).map_err(told)
 }
 
 fn keeper() -> Ended {

@@ -69,7 +69,6 @@ pub fn microsandbox_as_it_is(layout: &Layout) -> MsbRuntime {
         guest_program: guest_program(),
         most_cpus: None,
         network_rules,
-        // It starts nothing.
         notice: Box::new(|_| {}),
         patience: Patience { ask: LOOK, ..Patience::default() },
     };

@@ -28,6 +28,7 @@ mod newer;
 mod notify;
 mod odd_folders;
 mod older;
+mod outlet;
 mod page;
 mod proxy;
 mod prune;

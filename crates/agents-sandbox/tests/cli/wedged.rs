@@ -15,13 +15,13 @@ const IMAGE: &str = include_str!("../../../sandbox-runtime-microsandbox/tests/fi
 const LIMIT: u64 = 3_000;
 
 /// A project that has an image and a home, on the stand-in from now on.
-struct World {
-    environment: TestEnvironment,
+pub struct World {
+    pub environment: TestEnvironment,
     digest: String,
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let environment = TestEnvironment::new();
         environment.rested(0);
         let inspected = environment.json(&["sandbox", "inspect"]);
@@ -36,11 +36,11 @@ impl World {
         world
     }
 
-    fn msb(&self, file: &str) -> PathBuf {
+    pub fn msb(&self, file: &str) -> PathBuf {
         self.environment.path("home/data/agents-sandbox/msb").join(file)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = self.environment.command(words);
         let path = |name: &str| self.environment.path(name).display().to_string();
         command
@@ -51,7 +51,7 @@ impl World {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub fn run(&self, words: &[&str]) -> Ran {
         self.environment.finish(&mut self.command(words))
     }
 
@@ -151,8 +151,11 @@ fn a_call_that_hangs_is_named_and_the_next_command_works() {
 #[test]
 fn lists_go_on_with_a_note_and_what_needs_an_answer_says_so() {
     let world = World::new();
-    // Its machines cannot be seen: only the stand-in itself can tell.
+    // Its machines cannot be seen: only the stand-in itself can tell. One that reaches something has to be seen.
     fs::write(world.msb("machines"), "unseen").unwrap();
+    let ran = world.run(&["exec", "true"]);
+    assert!(ran.stderr.contains("its machine cannot be seen, or ended as soon as it was there"), "{ran}");
+    world.environment.write("home/config/agents-sandbox/config.yaml", "network: {provider: []}\n");
     world.hang(&["exec"]);
     assert_eq!(world.run(&["exec", "true"]).code, Some(1));
     world.hang(&["list"]);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use sandbox_wire::{BootConfig, BootNetwork};
 
-use super::{step, trust};
+use super::step;
 use crate::machine::{BootError, Steps};
-use crate::sysctls;
+use crate::{sysctls, trust};
 
 /// Writes what belongs to this boot into the new root's /etc.
 pub fn write(config: &BootConfig, steps: &Steps) -> Result<(), BootError> {

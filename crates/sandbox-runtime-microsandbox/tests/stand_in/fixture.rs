@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use sandbox_model::{
-    ByteSize, HomeDisk, NetworkPolicy, Resources, SandboxName, SandboxSpec, Status, WorkspaceMount,
+    ByteSize, HomeDisk, NetworkPolicy, NetworkProfile, Resources, SandboxName, SandboxSpec, Status,
+    WorkspaceMount,
 };
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::{MsbOptions, MsbRuntime, Patience};
@@ -66,6 +67,17 @@ impl Fixture {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         fixture.runtime = runtime(fixture.dir.path(), b"none", patience, &fixture.told);
+        fixture
+    }
+
+    /// Its sandboxes have machines, and where they reach something a stand-in for what serves their network.
+    pub fn served() -> Self {
+        let mut fixture = Self::new();
+        fixture.machines();
+        let program = fixture.dir.path().join("program");
+        fs::write(&program, include_str!("outlet.sh")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fixture.runtime = runtime(fixture.dir.path(), b"none", Patience::default(), &fixture.told);
         fixture
     }
 
@@ -237,7 +249,9 @@ fn runtime(
         program,
         guest_program,
         most_cpus: Some(1),
-        network_rules: |_| Ok(None),
+        network_rules: |policy| {
+            Ok((policy.profile == NetworkProfile::Public).then(|| vec!["allow@public".to_string()]))
+        },
         notice: Box::new(move |text| told.lock().unwrap().push(text.into())),
         patience,
     };

@@ -5,6 +5,7 @@
 mod fixture;
 mod killed;
 mod link_process;
+mod outlet;
 mod trouble;
 mod versions;
 mod wedged;

@@ -9,9 +9,13 @@
 #   guest        the guest program, to which an exec is a link
 #   image.json   what it knows of every image
 #
+# It leaves the last call of each verb in line-VERB and environment-VERB, and what the guest program was told in input-exec.
+#
 # As the true one it says nothing of a failure where it is told to be quiet.
 cd "$MSB_HOME" || exit 1
 echo "$1" >> calls
+echo "$@" > "line-$1"
+tr '\0' '\n' < "/proc/$$/environ" > "environment-$1"
 if [ -f "hang-$1" ]; then
   trap '' TERM HUP INT
   exec 9>>alive
@@ -22,6 +26,7 @@ if [ -f "hang-$1" ]; then
 fi
 if [ -f "die-$1" ]; then kill -9 $$; fi
 [ "$1" = load ] && cat > /dev/null
+case "$*" in exec*" trust") cat > input-exec ;; esac
 if [ -f "fail-$1" ] && { [ ! -f "times-$1" ] || [ -s "times-$1" ]; }; then
   [ ! -f "times-$1" ] || sed -i 1d "times-$1"
   case "$1 $2" in "start -q" | "remove -q" | "touch -q") ;; *) cat "fail-$1" >&2 ;; esac

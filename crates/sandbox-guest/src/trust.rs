@@ -1,5 +1,16 @@
-use std::io;
+//! Whom the guest trusts beside those whom its image does.
+
+use std::io::{self, Read};
 use std::path::Path;
+use std::process::exit;
+
+use crate::console::say;
+
+/// The argument that has a guest which booted by itself trust the certificates (PEM) on standard input, or none any more
+/// where there is nothing.
+pub const MODE: &str = "trust";
+/// More than one authority has.
+const MOST: u64 = 1 << 20;
 
 /// Where distributions keep the one file with all trusted certificates; Debian's first.
 const BUNDLES: [&str; 4] = [
@@ -14,9 +25,22 @@ const LOCAL: &str = "usr/local/share/ca-certificates/sandbox-network.crt";
 const BEGIN: &str = "# sandbox network: begin\n";
 const END: &str = "# sandbox network: end\n";
 
+/// Serves [`MODE`].
+pub fn run() -> ! {
+    let mut pem = String::new();
+    let read = io::stdin().take(MOST).read_to_string(&mut pem);
+    match read.and_then(|_| install(Path::new("/"), Some(pem.as_str()).filter(|pem| !pem.is_empty()))) {
+        Ok(()) => exit(0),
+        Err(error) => {
+            say(format_args!("certificates cannot be trusted: {error}"));
+            exit(1)
+        }
+    }
+}
+
 /// Makes the system below `root` trust `pem` beside its own certificates, and what an earlier boot added no
 /// longer.
-pub fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
+pub(crate) fn install(root: &Path, pem: Option<&str>) -> io::Result<()> {
     let local = root.join(LOCAL);
     match pem {
         Some(pem) => {
