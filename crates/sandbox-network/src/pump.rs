@@ -1,7 +1,6 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use msb_krun::backends::net::{NetBackend, ReadError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,9 +16,6 @@ use crate::watch::Watch;
 const ENGINE_HEADER: usize = 12;
 /// Bytes that may wait for QEMU before the engine is left to wait in turn.
 const HIGH_WATER: usize = 256 * 1024;
-/// An answer often follows within this time: whoever goes on looking has it sooner than whoever sleeps and is woken.
-/// Others that want the processor go first.
-const SOON: Duration = Duration::from_micros(100);
 
 /// Frames both ways until QEMU closes its end, in batches: one read or write of the socket for as many
 /// frames as there are.
@@ -36,9 +32,8 @@ pub(crate) fn pump(
     let wake: OwnedFd = wake_fd(backend).try_clone_to_owned().map_err(BridgeError::Socket)?;
     let mut inward = Deframer::new();
     let mut outward = Outward::new();
-    let mut passed = Instant::now();
     loop {
-        let readable = wait(&guest, &wake, &outward, passed + SOON)?;
+        let readable = wait(&guest, &wake, &outward)?;
         if readable {
             match guest.read(inward.space()) {
                 Ok(0) => return Ok(()),
@@ -61,9 +56,6 @@ pub(crate) fn pump(
         if outward.is_empty() {
             outward.drain(backend, watch, turns);
         }
-        if readable || !outward.is_empty() {
-            passed = Instant::now();
-        }
         match outward.send(&mut guest) {
             Ok(()) => {}
             Err(error) if is_gone(&error) => return Ok(()),
@@ -72,9 +64,8 @@ pub(crate) fn pump(
     }
 }
 
-/// Waits until there is something to do, without sleep until `awake`; whether the guest's socket has something to read,
-/// or ended.
-fn wait(guest: &UnixStream, wake: &OwnedFd, outward: &Outward, awake: Instant) -> Result<bool, BridgeError> {
+/// Sleeps until there is something to do; whether the guest's socket has something to read, or ended.
+fn wait(guest: &UnixStream, wake: &OwnedFd, outward: &Outward) -> Result<bool, BridgeError> {
     // With frames still waiting for QEMU, more of them from the engine would only pile up.
     let (guest_events, wake_events) = if outward.is_empty() {
         (PollFlags::IN, PollFlags::IN)
@@ -82,19 +73,15 @@ fn wait(guest: &UnixStream, wake: &OwnedFd, outward: &Outward, awake: Instant) -
         (PollFlags::IN | PollFlags::OUT, PollFlags::empty())
     };
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    loop {
-        let looks = outward.is_empty() && outward.engine_has_more;
-        let stays = looks || Instant::now() < awake;
-        let mut fds = [
-            PollFd::from_borrowed_fd(guest.as_fd(), guest_events),
-            PollFd::from_borrowed_fd(wake.as_fd(), wake_events),
-        ];
-        match poll(&mut fds, stays.then_some(&now)) {
-            Ok(0) if stays && !looks => std::thread::yield_now(),
-            Ok(_) => return Ok(fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)),
-            Err(Errno::INTR) => return Ok(false),
-            Err(error) => return Err(BridgeError::Socket(error.into())),
-        }
+    let timeout = (outward.is_empty() && outward.engine_has_more).then_some(&now);
+    let mut fds = [
+        PollFd::from_borrowed_fd(guest.as_fd(), guest_events),
+        PollFd::from_borrowed_fd(wake.as_fd(), wake_events),
+    ];
+    match poll(&mut fds, timeout) {
+        Ok(_) => Ok(fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(BridgeError::Socket(error.into())),
     }
 }
 
