@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::header::{
@@ -15,7 +15,7 @@ use hyper::http::request;
 use hyper::http::uri::Authority;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use super::body::{AnyBody, any, plain, rewrite_fields, rewritten};
 use super::places::{Refusal, fill};
@@ -28,6 +28,8 @@ use crate::event_log::EventLog;
 /// A body of a known length up to this is put together before it leaves, with the length that it then has; a longer
 /// one leaves piece by piece, without.
 const WHOLE: u64 = 8 << 20;
+/// In how many ways an answer may be packed at once.
+const LAYERS: usize = 2;
 
 /// The server's end of a guest's connection.
 pub(super) enum Server {
@@ -47,6 +49,8 @@ pub(super) struct Exchange {
     pub log: EventLog,
     /// KiB of bodies that may be put together.
     pub room: Arc<Semaphore>,
+    /// That it is one of not too many connections.
+    pub one: Arc<OwnedSemaphorePermit>,
 }
 
 impl Exchange {
@@ -125,12 +129,19 @@ impl Exchange {
         if announced.is_none_or(|length: u64| length > WHOLE) {
             return Ok(body);
         }
-        // A guest cannot have its host keep more than that at once.
-        let room = u32::try_from(announced.unwrap_or_default() >> 10).unwrap_or(u32::MAX) + 1;
-        let _room = self.room.acquire_many(room).await.map_err(io::Error::other)?;
-        let whole = body.collect().await?.to_bytes();
+        // What values add to it is as little as it is, or a few values.
+        let most = 2 * announced.unwrap_or_default() + (64 << 10);
+        let kib = u32::try_from(most >> 10).map_err(io::Error::other)?;
+        // Until it has left: a guest cannot have its host keep more than that at once.
+        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(io::Error::other)?;
+        let limit = usize::try_from(most).map_err(io::Error::other)?;
+        let whole = Limited::new(body, limit).collect().await.map_err(io::Error::other)?.to_bytes();
         fields.insert(CONTENT_LENGTH, whole.len().into());
-        Ok(Full::new(whole).map_err(|never| -> io::Error { match never {} }).boxed())
+        let held = Full::new(whole).map_frame(move |frame| {
+            let _room = &room;
+            frame
+        });
+        Ok(held.map_err(|never| -> io::Error { match never {} }).boxed())
     }
 
     async fn send(&self, request: Request<AnyBody>) -> io::Result<Response<Incoming>> {
@@ -163,7 +174,11 @@ impl Exchange {
         if let Some(encoding) = transfer {
             return self.unsearchable(&encoding);
         }
-        for encoding in encodings(&head.headers).into_iter().rev().filter(|_| has_body) {
+        let packed = encodings(&head.headers);
+        if packed.len() > LAYERS {
+            return self.unsearchable(&packed.join(", "));
+        }
+        for encoding in packed.into_iter().rev().filter(|_| has_body) {
             head.headers.remove(CONTENT_LENGTH);
             head.headers.remove(CONTENT_ENCODING);
             let Some(unpacked) = plain(body, &encoding) else {
@@ -186,7 +201,11 @@ impl Exchange {
 
     fn upgrade(&self, guest: OnUpgrade, mut response: Response<Incoming>) -> Response<AnyBody> {
         let server = hyper::upgrade::on(&mut response);
-        tokio::spawn(upgraded::carry(guest, server, self.host.masks.clone()));
+        let (one, masks) = (Arc::clone(&self.one), self.host.masks.clone());
+        tokio::spawn(async move {
+            upgraded::carry(guest, server, masks).await;
+            drop(one);
+        });
         let (mut head, body) = response.into_parts();
         if let Some(masks) = &self.host.masks {
             rewrite_fields(&mut head.headers, masks);

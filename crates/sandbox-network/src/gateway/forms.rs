@@ -14,3 +14,16 @@ pub(super) fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_string()
 }
+
+/// As some writers have it: what is no ASCII, and what means something in HTML, by its number (RFC 8259, 7).
+pub(super) fn in_json_by_numbers(text: &str, is_numbered: impl Fn(char) -> bool) -> String {
+    let spelt = |letter: char| {
+        if !is_numbered(letter) {
+            return letter.to_string();
+        }
+        let units: Vec<String> =
+            letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+        units.concat()
+    };
+    in_json(text).chars().map(spelt).collect()
+}

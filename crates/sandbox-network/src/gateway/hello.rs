@@ -7,15 +7,20 @@ use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-/// A client that wants TLS says so at once; one that waits for the server speaks something else.
-const SPEAKS: Duration = Duration::from_secs(5);
 /// A hello takes no longer, and no more bytes.
 const ENDS: Duration = Duration::from_secs(20);
 const MOST: usize = 64 << 10;
 /// The first byte of a handshake's record (RFC 8446, 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// First words, to be said again.
+/// Who speaks first.
+#[derive(Debug)]
+pub(super) enum First {
+    Guest(Hello),
+    Server(Vec<u8>),
+}
+
+/// First words of a guest, to be said again.
 #[derive(Debug)]
 pub(super) struct Hello {
     pub bytes: Vec<u8>,
@@ -30,16 +35,24 @@ pub(super) struct Wanted {
     pub protocols: Vec<Vec<u8>>,
 }
 
-pub(super) async fn hello(guest: &mut (impl AsyncRead + Unpin)) -> io::Result<Hello> {
-    let mut bytes = Vec::new();
-    match timeout(SPEAKS, guest.read_buf(&mut bytes)).await {
-        Err(_) => return Ok(Hello { bytes, tls: None }),
-        Ok(read) => drop(read?),
+pub(super) async fn hello(
+    guest: &mut (impl AsyncRead + Unpin),
+    server: &mut (impl AsyncRead + Unpin),
+) -> io::Result<First> {
+    let (mut bytes, mut from_server) = (Vec::new(), Vec::new());
+    tokio::select! {
+        read = guest.read_buf(&mut bytes) => drop(read?),
+        // Whoever speaks TLS waits for the guest.
+        read = server.read_buf(&mut from_server) => {
+            read?;
+            return Ok(First::Server(from_server));
+        }
     }
     if bytes.first() != Some(&HANDSHAKE) {
-        return Ok(Hello { bytes, tls: None });
+        return Ok(First::Guest(Hello { bytes, tls: None }));
     }
-    timeout(ENDS, rest(guest, bytes)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    let hello = timeout(ENDS, rest(guest, bytes)).await.map_err(io::Error::other)??;
+    Ok(First::Guest(hello))
 }
 
 async fn rest(guest: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> io::Result<Hello> {

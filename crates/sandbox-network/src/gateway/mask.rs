@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-use super::forms::{in_json, in_query};
+use super::forms::{in_json, in_json_by_numbers, in_query};
 
 /// A shorter value is a word that many an answer has by chance; it is not looked for.
 const TELLING: usize = 8;
@@ -21,6 +21,9 @@ fn forms(value: &str) -> Vec<Vec<u8>> {
     let mut forms =
         vec![value.as_bytes().to_vec(), in_query(value).into_bytes(), in_json(value).into_bytes()];
     forms.push(in_json(value).replace('/', "\\/").into_bytes());
+    forms.push(lower_hex(&in_query(value)).into_bytes());
+    forms.push(in_json_by_numbers(value, |letter| matches!(letter, '&' | '<' | '>')).into_bytes());
+    forms.push(in_json_by_numbers(value, |letter| !letter.is_ascii()).into_bytes());
     for offset in 0..3 {
         forms.push(in_base64(&STANDARD, value.as_bytes(), offset));
         forms.push(in_base64(&URL_SAFE, value.as_bytes(), offset));
@@ -29,6 +32,17 @@ fn forms(value: &str) -> Vec<Vec<u8>> {
     forms.push(hex::encode_upper(value).into_bytes());
     forms.retain(|form| form.len() >= TELLING);
     forms
+}
+
+/// The other spelling of what is escaped by percent signs.
+fn lower_hex(text: &str) -> String {
+    let mut digits = 0;
+    let lower = |letter: char| {
+        let is_digit = digits > 0;
+        digits = if letter == '%' { 2 } else { i32::max(digits - 1, 0) };
+        if is_digit { letter.to_ascii_lowercase() } else { letter }
+    };
+    text.chars().map(lower).collect()
 }
 
 /// What of the value's text in base64 is the same whatever stands around it, where it begins `offset` bytes after a
@@ -47,13 +61,15 @@ mod tests {
 
     #[test]
     fn a_value_is_seen_in_none_of_its_forms() {
-        let value = "sk-\"real\"/value+0123456789";
+        let value = "sk-\"real\"/value&0123456789";
         let words = Words::new(masks([value, "short"].into_iter())).unwrap();
         assert!(words.keeps_length());
         let json = serde_json::to_string(&["key", value]).unwrap();
         let texts = [
             format!("key={value};"),
             format!("?key={}&x", in_query(value)),
+            format!("?key={}&x", lower_hex(&in_query(value))),
+            in_json_by_numbers(value, |letter| "&<>".contains(letter)),
             json.clone(),
             json.replace('/', "\\/"),
             format!("0x{}", hex::encode(value).to_uppercase()),

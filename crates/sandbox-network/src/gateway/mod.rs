@@ -45,7 +45,7 @@ use crate::event::{Event, EventKind, Verdict, now};
 use crate::event_log::EventLog;
 use crate::secrets::{BridgeSecrets, SecretError, ports};
 use exchange::{Exchange, Server};
-use hello::{Hello, Wanted, hello};
+use hello::{First, Hello, Wanted, hello};
 use mint::{Fixed, Mint};
 use speak::speak;
 use table::Table;
@@ -54,13 +54,16 @@ const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 /// A handshake takes no longer.
 const HANDSHAKE: Duration = Duration::from_secs(20);
-/// What may be under way on one stream of HTTP/2, so that large bodies do not wait for each piece.
-const WINDOW: u32 = 256 << 10;
+/// What may be under way from a server, on one stream of HTTP/2 and on all of a connection: it may be far away.
+const FROM_SERVERS: (u32, u32) = (512 << 10, 8 << 20);
+/// The same of a guest, which is near. Every stream has its share of the connection: what one of them waits for does not
+/// keep another from being read.
+const FROM_GUESTS: (u32, u32) = (64 << 10, STREAMS * (64 << 10));
 /// The most that the fields of one message may take, and streams of one connection.
 const FIELDS: u32 = 64 << 10;
-const STREAMS: u32 = 100;
+const STREAMS: u32 = 64;
 /// Connections at once, others wait; and KiB of bodies that are put together at once. A guest must not eat the host's memory.
-const CONNECTIONS: usize = 512;
+const CONNECTIONS: usize = 256;
 const ROOM: usize = 64 << 10;
 
 /// A server at the other end.
@@ -68,7 +71,7 @@ struct Reached {
     server: Server,
     protocol: Option<Vec<u8>>,
     /// Ends with the connection to it.
-    ends: JoinHandle<()>,
+    ends: Option<JoinHandle<()>>,
 }
 
 /// Puts secrets in, for one sandbox.
@@ -80,7 +83,7 @@ pub(crate) struct Gateway {
     /// Whom this host trusts.
     trust: ClientConfig,
     log: EventLog,
-    connections: Semaphore,
+    connections: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
@@ -99,7 +102,7 @@ impl Gateway {
             mint: Mint::new(&secrets.authority).map_err(SecretError::Authority)?,
             trust: ClientConfig::builder().with_root_certificates(roots).with_no_client_auth(),
             log,
-            connections: Semaphore::new(CONNECTIONS),
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
             room: Arc::new(Semaphore::new(ROOM)),
         })
     }
@@ -127,8 +130,15 @@ impl Gateway {
         mut server: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         to: SocketAddr,
     ) -> io::Result<()> {
-        let _one = self.connections.acquire().await.map_err(io::Error::other)?;
-        let Hello { bytes, tls } = hello(&mut guest).await?;
+        let one = Arc::clone(&self.connections).acquire_owned().await.map_err(io::Error::other)?;
+        let Hello { bytes, tls } = match hello(&mut guest, &mut server).await? {
+            First::Guest(hello) => hello,
+            // It speaks no TLS.
+            First::Server(bytes) => {
+                guest.write_all(&bytes).await?;
+                return copy_bidirectional(&mut guest, &mut server).await.map(drop);
+            }
+        };
         let Some((name, protocols)) = tls.and_then(|Wanted { name, protocols }| Some((name?, protocols)))
         else {
             server.write_all(&bytes).await?;
@@ -145,7 +155,7 @@ impl Gateway {
             Err(error) => {
                 let why = self.failed(&name, to, &format!("the server's TLS fails: {error}")).to_string();
                 let protocol = offered.first().cloned();
-                Reached { server: Server::None(why), protocol, ends: tokio::spawn(std::future::pending()) }
+                Reached { server: Server::None(why), protocol, ends: None }
             }
         };
         let two = protocol.as_deref() == Some(H2);
@@ -156,6 +166,7 @@ impl Gateway {
             server,
             log: self.log.clone(),
             room: Arc::clone(&self.room),
+            one: Arc::new(one),
         };
         let (read, write) = guest.into_split();
         let guest = join(io::Cursor::new(bytes).chain(read), write);
@@ -185,13 +196,13 @@ impl Gateway {
         let chosen = server.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
         if chosen.as_deref() == Some(H2) {
             let (server, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-                .initial_stream_window_size(WINDOW)
-                .initial_connection_window_size(4 * WINDOW)
+                .initial_stream_window_size(FROM_SERVERS.0)
+                .initial_connection_window_size(FROM_SERVERS.1)
                 .max_header_list_size(FIELDS)
                 .handshake(TokioIo::new(server))
                 .await
                 .map_err(io::Error::other)?;
-            let ends = tokio::spawn(async { drop(connection.await) });
+            let ends = Some(tokio::spawn(async { drop(connection.await) }));
             return Ok(Reached { server: Server::Two(server), protocol: chosen, ends });
         }
         // One that chose nothing speaks the older.
@@ -204,7 +215,7 @@ impl Gateway {
             .handshake(TokioIo::new(server))
             .await
             .map_err(io::Error::other)?;
-        let ends = tokio::spawn(async { drop(connection.with_upgrades().await) });
+        let ends = Some(tokio::spawn(async { drop(connection.with_upgrades().await) }));
         Ok(Reached { server: Server::One(Mutex::new(server)), protocol: chosen, ends })
     }
 

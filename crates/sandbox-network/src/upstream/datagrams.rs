@@ -15,8 +15,13 @@ pub(super) struct Association {
 }
 
 impl Association {
+    /// At an address of the loopback that nobody can guess: a guest that may reach this host's services says what it
+    /// likes to any port of 127.0.0.1, where it could tell the engine's words from its own.
     pub async fn new() -> io::Result<Self> {
-        Ok(Self { inside: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await? })
+        let [.., a, b, c] = rand::random::<u32>().to_be_bytes();
+        // Neither the network's own addresses, nor those that people use.
+        let address = Ipv4Addr::new(127, a | 1, b, c.clamp(1, 254));
+        Ok(Self { inside: UdpSocket::bind((address, 0)).await? })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {

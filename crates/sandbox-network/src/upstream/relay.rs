@@ -10,11 +10,12 @@ use microsandbox_network::shared::ResolvedHostnameFamily;
 use sandbox_model::{HOST_NAMES, ProxyScheme, ProxyUrl};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::datagrams::Association;
 use super::dial::{DialError, Dialer, Stream, Wanted};
 use super::names::Known;
-use super::{Credentials, Upstream, plain};
+use super::{ANY, Credentials, Upstream, plain};
 use crate::event::{Event, EventKind, Verdict, now};
 
 const VERSION: u8 = 5;
@@ -23,6 +24,9 @@ const CONNECT: u8 = 1;
 const ASSOCIATE: u8 = 3;
 /// A name is known to the policy for as long as a question to it takes.
 const BRIEFLY: Duration = Duration::from_mins(1);
+
+/// The engine says at once who it is and where to; others have no business here.
+const ASKS: Duration = Duration::from_secs(10);
 
 /// What the relay answers.
 #[derive(Debug, Clone, Copy)]
@@ -57,16 +61,24 @@ pub(super) async fn serve(listener: TcpListener, relay: Arc<Relay>) {
 impl Relay {
     async fn handle(&self, mut engine: TcpStream) -> io::Result<()> {
         let _ = engine.set_nodelay(true);
-        let Some((command, to)) = self.asked(&mut engine).await? else { return Ok(()) };
+        let asked = timeout(ASKS, self.asked(&mut engine)).await.map_err(io::Error::other)??;
+        let Some((command, to)) = asked else { return Ok(()) };
         if command == ASSOCIATE {
             let association = Association::new().await?;
             let address = association.address()?;
-            answer_at(&mut engine, Answer::Open, address.port()).await?;
-            return association.serve(&mut engine, |to| self.is_direct(to)).await;
+            answer_at(&mut engine, Answer::Open, address).await?;
+            let direct = |to| {
+                let direct = self.is_direct(to);
+                if self.way.alone {
+                    self.tell(to, EventKind::Udp, direct);
+                }
+                direct
+            };
+            return association.serve(&mut engine, direct).await;
         }
         let opened = self.open(to).await;
         if self.way.alone {
-            self.tell(to, opened.is_ok());
+            self.tell(to, EventKind::Tcp, opened.is_ok());
         }
         match opened {
             Ok(Way::Stream(mut outside)) => {
@@ -175,8 +187,8 @@ impl Relay {
         named && self.way.policy.decide(to, Protocol::Tcp, &state, Some(name)).action == Action::Allow
     }
 
-    /// A connection that the engine let out, where nobody else here saw it.
-    fn tell(&self, to: SocketAddr, open: bool) {
+    /// What the engine let out, where nobody else here saw it.
+    fn tell(&self, to: SocketAddr, kind: EventKind, open: bool) {
         let state = self.way.policy.state();
         let host = to.ip().is_loopback();
         let seen = if host { SocketAddr::new(self.way.policy.a_gateway(), to.port()) } else { to };
@@ -193,7 +205,9 @@ impl Relay {
                 if to.is_ipv4() { ResolvedHostnameFamily::Ipv4 } else { ResolvedHostnameFamily::Ipv6 };
             state.cache_resolved_hostname(name, family, [to.ip()], BRIEFLY);
         }
-        let decision = self.way.policy.decide(seen, Protocol::Tcp, &state, name.as_deref());
+        let udp = kind == EventKind::Udp;
+        let protocol = if udp { Protocol::Udp } else { Protocol::Tcp };
+        let decision = self.way.policy.decide(seen, protocol, &state, name.as_deref());
         let proxied =
             self.way.proxies.as_ref().is_some_and(|proxies| {
                 !host && proxies.to(name.as_deref(), Some(to.ip()), to.port()).is_some()
@@ -201,6 +215,9 @@ impl Relay {
         let (verdict, rule) = match (open, proxied) {
             (true, false) => (Verdict::Allowed, decision.rule),
             (true, true) => (Verdict::Allowed, format!("{}, through the proxy", decision.rule)),
+            (false, _) if udp => {
+                (Verdict::Failed, format!("{}, but the proxy carries no datagrams", decision.rule))
+            }
             // Why was told.
             (false, true) => return,
             (false, false) => {
@@ -211,7 +228,7 @@ impl Relay {
         self.way.log.report(&Event {
             at: now(),
             verdict,
-            kind: EventKind::Tcp,
+            kind,
             name,
             address,
             rule,
@@ -264,11 +281,12 @@ async fn text(engine: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 async fn answer(engine: &mut TcpStream, answer: Answer) -> io::Result<()> {
-    answer_at(engine, answer, 0).await
+    answer_at(engine, answer, ANY).await
 }
 
-/// With a port of this host's loopback.
-async fn answer_at(engine: &mut TcpStream, answer: Answer, port: u16) -> io::Result<()> {
-    let [high, low] = port.to_be_bytes();
-    engine.write_all(&[VERSION, answer as u8, 0, 1, 127, 0, 0, 1, high, low]).await
+/// With an address of this host's loopback.
+async fn answer_at(engine: &mut TcpStream, answer: Answer, at: SocketAddr) -> io::Result<()> {
+    let IpAddr::V4(ip) = at.ip() else { return Err(io::ErrorKind::AddrNotAvailable.into()) };
+    let ([a, b, c, d], [high, low]) = (ip.octets(), at.port().to_be_bytes());
+    engine.write_all(&[VERSION, answer as u8, 0, 1, a, b, c, d, high, low]).await
 }

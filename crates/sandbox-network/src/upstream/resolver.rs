@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::Upstream;
 use super::names::is_placeholder;
+use crate::compile::Decision;
 use crate::event::{Event, EventKind, Verdict, now};
 
 /// Where the host's resolvers stand if the settings name none.
@@ -27,6 +28,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// of the guest's questions would wait for that.
 const PATIENCE: Duration = Duration::from_millis(1500);
 const ALONE: Duration = Duration::from_secs(20);
+/// Where no proxy knows better, a slow name is waited for.
+const LONG_PATIENCE: Duration = Duration::from_secs(5);
 /// Seconds that a guest may remember a placeholder.
 const TTL: u32 = 300;
 /// What names below these mean depends on whom one asks; the proxy would take them for its own.
@@ -97,14 +100,21 @@ impl Resolver {
         let question = query.queries.first()?;
         let name = question.name().to_ascii().trim_end_matches('.').to_ascii_lowercase();
         // An engine in this process has asked the policy already.
-        let allowed = self.way.alone.then(|| self.way.policy.decide_name(&name)).flatten();
-        if let Some(decision) = &allowed
-            && decision.action == Action::Deny
-        {
-            self.tell(&name, Verdict::Denied, decision.rule.clone(), decision.opens.clone());
-            return reply(&query, ResponseCode::NXDomain, None);
-        }
-        let mut found = self.servers.ask(raw, tcp).await;
+        let allowed = if self.way.alone {
+            // One question is what is judged, and what is passed on.
+            if query.queries.len() != 1 {
+                return reply(&query, ResponseCode::FormErr, None);
+            }
+            let decision = self.way.policy.decide_name(&name).unwrap_or_else(no_name);
+            if decision.action == Action::Deny {
+                self.tell(&name, Verdict::Denied, decision.rule, decision.opens);
+                return reply(&query, ResponseCode::NXDomain, None);
+            }
+            Some(decision)
+        } else {
+            None
+        };
+        let mut found = self.servers.ask(raw, tcp, self.way.proxies.is_some()).await;
         if let Some(decision) = allowed {
             self.tell_found(&name, found.as_ref().map(|(_, message)| message), &decision.rule);
         }
@@ -172,6 +182,11 @@ impl Resolver {
     }
 }
 
+/// What no host is called is in no entry, and could carry anything to whoever answers for what it is below.
+fn no_name() -> Decision {
+    Decision { action: Action::Deny, rule: "it is not the name of a host".into(), opens: None }
+}
+
 /// Whether a proxy may be asked for a name that this host does not know. `listed`: the user wrote it down.
 fn may_be_foreign(name: &str, listed: impl FnOnce() -> bool) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -224,21 +239,23 @@ impl Servers {
             .await
     }
 
-    /// The first answer of one of them.
-    async fn ask(&self, query: &[u8], tcp: bool) -> Option<(Vec<u8>, Message)> {
+    /// The first answer of one of them. `impatient`: whoever does not answer once is left alone for a while.
+    async fn ask(&self, query: &[u8], tcp: bool, impatient: bool) -> Option<(Vec<u8>, Message)> {
         for server in self.addresses().await {
-            if self.is_silent(*server) {
+            if impatient && self.is_silent(*server) {
                 continue;
             }
             let asked =
                 async { if tcp { ask_tcp(*server, query).await } else { ask_udp(*server, query).await } };
-            match timeout(PATIENCE, asked).await {
+            let patience = if impatient { PATIENCE } else { LONG_PATIENCE };
+            match timeout(patience, asked).await {
                 Ok(Ok(answer)) => {
                     if let Ok(message) = Message::from_vec(&answer) {
                         return Some((answer, message));
                     }
                 }
-                Ok(Err(_)) | Err(_) => self.silence(*server),
+                Ok(Err(_)) | Err(_) if impatient => self.silence(*server),
+                Ok(Err(_)) | Err(_) => {}
             }
         }
         None

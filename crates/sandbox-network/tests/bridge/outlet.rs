@@ -132,7 +132,9 @@ fn names_and_connections_are_told_and_only_its_own_program_gets_out() {
     let entries = ["open.example.com", "denied.example.com", "gone.example.com", &host];
     let first = Outlet::start(case, &config(&entries, names));
     assert_eq!(first.resolve("open.example.com"), (0, Some([44, 55, 66, 10])));
-    for refused in ["denied.example.com", "shut.example.com", "gone.example.com"] {
+    for refused in
+        ["denied.example.com", "shut.example.com", "gone.example.com", "-anything.shut.example.com"]
+    {
         assert_eq!(first.resolve(refused), (3, None), "{refused}");
     }
     let to = SocketAddr::from(([127, 0, 0, 1], port));
@@ -153,6 +155,7 @@ fn names_and_connections_are_told_and_only_its_own_program_gets_out() {
             (EventKind::Name, Verdict::Denied, "denied.example.com"),
             (EventKind::Name, Verdict::Denied, "shut.example.com"),
             (EventKind::Name, Verdict::Failed, "gone.example.com"),
+            (EventKind::Name, Verdict::Denied, "-anything.shut.example.com"),
             (EventKind::Tcp, Verdict::Allowed, host),
             (EventKind::Tcp, Verdict::Failed, host),
         ],
@@ -197,6 +200,39 @@ fn connections_leave_through_the_hosts_proxy_by_name() {
     let events = outlet.events();
     assert_eq!(events.len(), 1, "{events:?}");
     assert!(events[0].rule.ends_with("through the proxy"), "{events:?}");
+    outlet.end();
+}
+
+/// A guest that reaches this host's services says what it likes to every port of 127.0.0.1.
+#[test]
+fn datagrams_go_in_where_no_guest_can_send_any() {
+    serve_if_asked();
+    let outlet = Outlet::start("outlet::datagrams_go_in_where_no_guest_can_send_any", &config(&["host"], 9));
+    let mut engine = TcpStream::connect(outlet.at.relay).unwrap();
+    engine.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    engine.write_all(b"\x05\x01\x02\x01\x03msb\x07its-own\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00").unwrap();
+    let mut said = [0; 14];
+    engine.read_exact(&mut said).unwrap();
+    assert_eq!(said[..8], [5, 2, 1, 0, 5, 0, 0, 1]);
+    let [a, b, c, d, high, low] = said[8..].try_into().unwrap();
+    assert!(a == 127 && [b, c, d] != [0, 0, 1], "{said:?}");
+    // The door.
+    let (server, engine_side) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let [port_high, port_low] = server.local_addr().unwrap().port().to_be_bytes();
+    let datagram = [&[0, 0, 0, 1, 127, 0, 0, 1, port_high, port_low], &b"words"[..]].concat();
+    engine_side
+        .send_to(&datagram, SocketAddr::from(([a, b, c, d], u16::from_be_bytes([high, low]))))
+        .unwrap();
+    let mut heard = [0; 16];
+    let count = server.recv(&mut heard).unwrap();
+    assert_eq!(&heard[..count], b"words");
+    let events = outlet.events();
+    assert!(
+        events.iter().any(|event| (event.kind, event.verdict) == (EventKind::Udp, Verdict::Allowed)),
+        "{events:?}"
+    );
     outlet.end();
 }
 
