@@ -225,15 +225,7 @@ impl Relay {
             }
         };
         let address = Some(to.to_string());
-        self.way.log.report(&Event {
-            at: now(),
-            verdict,
-            kind,
-            name,
-            address,
-            rule,
-            opens: None,
-        });
+        self.way.log.report(&Event { at: now(), verdict, kind, name, address, rule, opens: None });
     }
 
     fn failed(

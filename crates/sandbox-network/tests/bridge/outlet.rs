@@ -155,7 +155,7 @@ fn names_and_connections_are_told_and_only_its_own_program_gets_out() {
             (EventKind::Name, Verdict::Denied, "denied.example.com"),
             (EventKind::Name, Verdict::Denied, "shut.example.com"),
             (EventKind::Name, Verdict::Failed, "gone.example.com"),
-            (EventKind::Name, Verdict::Denied, "-anything.shut.example.com"),
+            (EventKind::Name, Verdict::Denied, "\\-anything.shut.example.com"),
             (EventKind::Tcp, Verdict::Allowed, host),
             (EventKind::Tcp, Verdict::Failed, host),
         ],
