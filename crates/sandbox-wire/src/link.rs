@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 pub enum LinkRequest {
     /// Answered with `here`, and with `ready` once there is a link; then the connection is one raw stream to the
     /// guest program.
-    Stream,
+    Stream {
+        /// [`crate::GUEST_PROTOCOL`] of whoever asks; the answer to another one is `refused`.
+        #[serde(default)]
+        guest_protocol: u32,
+    },
     /// What comes from now on gets another link: something did not answer over the one that there is.
     Renew,
     /// The machine was ended, or is about to be: nobody needs this process. The connection closes when it is gone.

@@ -96,7 +96,7 @@ impl SharedLink {
 fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, sandbox_wire::FrameError> {
     socket.set_read_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
     socket.set_write_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
-    sandbox_wire::write_json(socket, &LinkRequest::Stream)?;
+    sandbox_wire::write_json(socket, &LinkRequest::Stream { guest_protocol: GUEST_PROTOCOL })?;
     match sandbox_wire::read_json(socket)? {
         LinkReply::Here { guest_protocol: GUEST_PROTOCOL, .. } => {}
         other => return Ok(other),

@@ -173,12 +173,15 @@ impl Served {
 
     async fn client(&self, mut socket: UnixStream) -> Result<(), FrameError> {
         match read_json(&mut socket).await? {
-            LinkRequest::Stream => {
+            LinkRequest::Stream { guest_protocol } => {
                 let here = LinkReply::Here {
                     guest_protocol: GUEST_PROTOCOL,
                     version: env!("CARGO_PKG_VERSION").into(),
                 };
                 write_json(&mut socket, &here).await?;
+                if guest_protocol != GUEST_PROTOCOL {
+                    return self.refuse(&mut socket, guest_protocol).await;
+                }
                 let _counted = Counted::new(self);
                 match self.stream().await {
                     Ok((_carrier, stream)) => {
@@ -207,6 +210,16 @@ impl Served {
                 std::future::pending().await
             }
         }
+    }
+
+    /// A client of another protocol is none of ours. To a newer one, this process makes room when nobody uses it.
+    async fn refuse(&self, socket: &mut UnixStream, guest_protocol: u32) -> Result<(), FrameError> {
+        let reason = format!("the guest program speaks protocol {GUEST_PROTOCOL}, not {guest_protocol}");
+        write_json(socket, &LinkReply::Refused { reason }).await?;
+        if guest_protocol > GUEST_PROTOCOL && self.streams.load(Ordering::Relaxed) == 0 {
+            self.end.notify_one();
+        }
+        Ok(())
     }
 
     /// A stream, with the link that it needs.

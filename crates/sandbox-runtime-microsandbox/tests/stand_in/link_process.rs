@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use sandbox_model::SandboxSpec;
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::Patience;
 use sandbox_state::{bind_socket, connect_socket};
-use sandbox_wire::{LinkReply, LinkRequest, read_json, write_json};
+use sandbox_wire::{GUEST_PROTOCOL, LinkReply, LinkRequest, read_json, write_json};
 
 use crate::fixture::{Fixture, PATIENCE, ROLE, eventually, kill, name, signal};
 
@@ -36,10 +37,15 @@ fn serving(fixture: &Fixture) -> i32 {
 
 /// Whether a stream is given. It ends at once.
 fn stream(fixture: &Fixture) -> bool {
-    let Ok(mut socket) = connect_socket(&fixture.file("link.sock")) else { return false };
-    write_json(&mut socket, &LinkRequest::Stream).is_ok()
-        && matches!(read_json(&mut socket), Ok(LinkReply::Here { .. }))
-        && matches!(read_json(&mut socket), Ok(LinkReply::Ready))
+    let Some(mut socket) = requested(fixture, GUEST_PROTOCOL) else { return false };
+    matches!(read_json(&mut socket), Ok(LinkReply::Ready))
+}
+
+/// A connection that was asked for a stream, and answered that it is heard.
+fn requested(fixture: &Fixture, guest_protocol: u32) -> Option<UnixStream> {
+    let mut socket = connect_socket(&fixture.file("link.sock")).ok()?;
+    write_json(&mut socket, &LinkRequest::Stream { guest_protocol }).ok()?;
+    matches!(read_json(&mut socket), Ok(LinkReply::Here { .. })).then_some(socket)
 }
 
 /// Whether a process writes to it on its standard error.
@@ -214,16 +220,36 @@ fn one_of_another_protocol_is_done_without() {
     eventually("its end", || fixture.link_process().is_none());
     let links = fixture.calls("exec");
     let listener = bind_socket(&fixture.file("link.sock")).unwrap();
+    let request = LinkRequest::Stream { guest_protocol: GUEST_PROTOCOL };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = listener.accept().unwrap().0;
-            assert_eq!(read_json::<LinkRequest>(&mut client).unwrap(), LinkRequest::Stream);
+            assert_eq!(read_json::<LinkRequest>(&mut client).unwrap(), request);
             let here = LinkReply::Here { guest_protocol: u32::MAX, version: "9.9.9".into() };
             write_json(&mut client, &here).unwrap();
         });
         ask(&fixture.another(b"none")).unwrap();
     });
     assert!(fixture.calls("exec") > links);
+}
+
+#[test]
+fn a_client_of_another_protocol_opens_nothing_and_a_newer_one_gets_room() {
+    let fixture = started();
+    let process = serving(&fixture);
+    fixture.hang(&["exec"]);
+    let links = fixture.calls("exec");
+    for guest_protocol in [GUEST_PROTOCOL - 1, GUEST_PROTOCOL + 1] {
+        assert_eq!(fixture.link_process(), Some(process));
+        // Whoever was served before may be on his way out.
+        eventually("its refusal", || {
+            let mut socket = requested(&fixture, guest_protocol);
+            let refused = socket.as_mut().map(|socket| read_json(socket));
+            assert!(matches!(refused, None | Some(Ok(LinkReply::Refused { .. }))), "{refused:?}");
+            guest_protocol < GUEST_PROTOCOL || fixture.link_process().is_none()
+        });
+    }
+    assert_eq!(fixture.calls("exec"), links);
 }
 
 #[test]
