@@ -62,6 +62,11 @@ pub async fn relay(mut socket: UnixStream, stream: GuestStream) -> std::io::Resu
     }
 }
 
+/// Returns when the client on the other end of `socket` is gone altogether.
+pub async fn left(socket: &UnixStream) -> std::io::Result<()> {
+    gone(&watched(socket)?).await
+}
+
 /// The same socket, with a readiness of its own.
 fn watched(socket: &UnixStream) -> std::io::Result<UnixStream> {
     UnixStream::from_std(socket.as_fd().try_clone_to_owned()?.into())
