@@ -16,5 +16,5 @@ mod sessions;
 pub use dial::{accept_ssh_agent, dial};
 pub use exec::exec;
 pub use link::{GuestStream, Link, Window};
-pub use relay::{open_socket, relay};
+pub use relay::{left, open_socket, relay};
 pub use sessions::{attach, end_session, sessions};

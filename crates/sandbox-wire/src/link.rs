@@ -6,9 +6,23 @@ use serde::{Deserialize, Serialize};
 pub enum LinkRequest {
     /// Answered with `here`, and with `ready` once there is a link; then the connection is one raw stream to the
     /// guest program.
-    Stream,
-    /// What comes from now on gets another link: something did not answer over the one that there is.
-    Renew,
+    Stream {
+        /// [`crate::GUEST_PROTOCOL`] of whoever asks; the answer to another one is `refused`.
+        #[serde(default)]
+        guest_protocol: u32,
+    },
+    /// What comes from now on gets another link, if it would get this one: something does not answer over it.
+    Renew {
+        /// Which.
+        #[serde(default)]
+        generation: u64,
+    },
+    /// Nothing will ever answer over this link: it ends with all its streams. The connection closes after that.
+    Kill {
+        /// Which.
+        #[serde(default)]
+        generation: u64,
+    },
     /// The machine was ended, or is about to be: nobody needs this process. The connection closes when it is gone.
     Leave,
 }
@@ -25,7 +39,11 @@ pub enum LinkReply {
         version: String,
     },
     /// From here on the connection is the stream.
-    Ready,
+    Ready {
+        /// Of the link that it is a stream of; no two have the same.
+        #[serde(default)]
+        generation: u64,
+    },
     /// There is no way into the guest from here.
     Refused {
         /// For the log.

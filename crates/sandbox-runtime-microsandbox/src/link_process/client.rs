@@ -32,6 +32,8 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct SharedLink {
     paths: SandboxPaths,
+    /// Which of the link process's.
+    generation: u64,
 }
 
 impl SharedLink {
@@ -39,8 +41,8 @@ impl SharedLink {
     /// answers, or none that gets into the guest.
     pub fn stream(paths: &SandboxPaths, patience: Duration) -> Option<(Self, UnixStream)> {
         let mut socket = connect_socket(&paths.link_socket()).ok()?;
-        match ask(&mut socket, patience) {
-            Ok(LinkReply::Ready) => {}
+        let generation = match ask(&mut socket, patience) {
+            Ok(LinkReply::Ready { generation }) => generation,
             Ok(answer) => {
                 tracing::debug!("the link process does not serve: {answer:?}");
                 return None;
@@ -49,13 +51,13 @@ impl SharedLink {
                 tracing::debug!("the link process does not answer: {error}");
                 return None;
             }
-        }
+        };
         socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None)).ok()?;
-        Some((Self { paths: paths.clone() }, socket))
+        Some((Self { paths: paths.clone(), generation }, socket))
     }
 
     /// Begins something on a stream. The guest's first answer has a deadline, as over a link of this process's own;
-    /// where it does not come, the link is no other's from now on.
+    /// where it does not come, the link is no other's from now on, and at the deadline it ends.
     pub fn begin<T>(
         &self,
         stream: UnixStream,
@@ -71,8 +73,10 @@ impl SharedLink {
             let silent = |limit| answer.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             let early = RENEWED_AFTER.min(deadline);
             if silent(early) {
-                link.renew();
+                link.report(LinkRequest::Renew { generation: link.generation });
                 if silent(deadline.saturating_sub(early)) && !late.swap(true, Ordering::AcqRel) {
+                    // First: this process may end with its caller.
+                    link.report(LinkRequest::Kill { generation: link.generation });
                     let _ = socket.shutdown(Shutdown::Both);
                 }
             }
@@ -86,8 +90,8 @@ impl SharedLink {
         outcome
     }
 
-    fn renew(&self) {
-        if let Err(error) = tell(&self.paths, LinkRequest::Renew) {
+    fn report(&self, trouble: LinkRequest) {
+        if let Err(error) = tell(&self.paths, trouble) {
             tracing::debug!("the link process hears of no trouble: {error}");
         }
     }
@@ -96,7 +100,7 @@ impl SharedLink {
 fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, sandbox_wire::FrameError> {
     socket.set_read_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
     socket.set_write_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
-    sandbox_wire::write_json(socket, &LinkRequest::Stream)?;
+    sandbox_wire::write_json(socket, &LinkRequest::Stream { guest_protocol: GUEST_PROTOCOL })?;
     match sandbox_wire::read_json(socket)? {
         LinkReply::Here { guest_protocol: GUEST_PROTOCOL, .. } => {}
         other => return Ok(other),

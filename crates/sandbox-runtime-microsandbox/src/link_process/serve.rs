@@ -1,17 +1,17 @@
 //! `link.sock`: streams for whoever connects.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use sandbox_guest_client::{GuestStream, relay};
+use sandbox_guest_client::{GuestStream, left, relay};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode};
 use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest, MAX_FRAME};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::LinkConfig;
@@ -29,6 +29,7 @@ const LOCKED_FOR: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct Carrier {
     link: GuestLink,
+    generation: u64,
     /// This process ends, and nobody is there to see how its `msb exec` leaves.
     over: Arc<AtomicBool>,
 }
@@ -50,6 +51,10 @@ struct Served {
     msb: Msb,
     /// The link of new streams.
     current: Mutex<Option<Arc<Carrier>>>,
+    /// All that are there, for as long as anything needs them.
+    carriers: std::sync::Mutex<Vec<Weak<Carrier>>>,
+    /// Of the next link. Those of another link process are others.
+    generation: AtomicU64,
     streams: AtomicUsize,
     used: std::sync::Mutex<Instant>,
     end: Notify,
@@ -70,6 +75,8 @@ pub async fn serve(
         config,
         files,
         current: Mutex::default(),
+        carriers: std::sync::Mutex::default(),
+        generation: AtomicU64::new(u64::from(std::process::id()) << 32),
         streams: AtomicUsize::new(0),
         used: std::sync::Mutex::new(Instant::now()),
         end: Notify::new(),
@@ -127,11 +134,11 @@ impl Drop for Counted<'_> {
 
 impl Served {
     fn touch(&self) {
-        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when the machine has ended, or is not there.
@@ -173,16 +180,21 @@ impl Served {
 
     async fn client(&self, mut socket: UnixStream) -> Result<(), FrameError> {
         match read_json(&mut socket).await? {
-            LinkRequest::Stream => {
+            LinkRequest::Stream { guest_protocol } => {
                 let here = LinkReply::Here {
                     guest_protocol: GUEST_PROTOCOL,
                     version: env!("CARGO_PKG_VERSION").into(),
                 };
                 write_json(&mut socket, &here).await?;
+                if guest_protocol != GUEST_PROTOCOL {
+                    return self.refuse(&mut socket, guest_protocol).await;
+                }
                 let _counted = Counted::new(self);
-                match self.stream().await {
-                    Ok((_carrier, stream)) => {
-                        write_json(&mut socket, &LinkReply::Ready).await?;
+                match self.stream(&socket).await {
+                    Ok(None) => Ok(()),
+                    Ok(Some((carrier, stream))) => {
+                        let generation = carrier.generation;
+                        write_json(&mut socket, &LinkReply::Ready { generation }).await?;
                         Ok(relay(socket, stream).await?)
                     }
                     Err(reason) => {
@@ -196,9 +208,18 @@ impl Served {
                     }
                 }
             }
-            LinkRequest::Renew => {
+            LinkRequest::Renew { generation } => {
                 tracing::warn!("something does not answer; what comes next gets another link");
-                self.current.lock().await.take();
+                self.current.lock().await.take_if(|carrier| carrier.generation == generation);
+                Ok(())
+            }
+            LinkRequest::Kill { generation } => {
+                let carriers = self.carriers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let hung = carriers.iter().filter_map(Weak::upgrade).find(|one| one.generation == generation);
+                if let Some(carrier) = hung {
+                    tracing::warn!("nothing answers over a link, which is ended");
+                    carrier.link.kill();
+                }
                 Ok(())
             }
             LinkRequest::Leave => {
@@ -209,20 +230,48 @@ impl Served {
         }
     }
 
-    /// A stream, with the link that it needs.
-    async fn stream(&self) -> Result<(Arc<Carrier>, GuestStream), String> {
+    /// A client of another protocol is none of ours. To a newer one, this process makes room when nobody uses it.
+    async fn refuse(&self, socket: &mut UnixStream, guest_protocol: u32) -> Result<(), FrameError> {
+        let reason = format!("the guest program speaks protocol {GUEST_PROTOCOL}, not {guest_protocol}");
+        write_json(socket, &LinkReply::Refused { reason }).await?;
+        if guest_protocol > GUEST_PROTOCOL && self.streams.load(Ordering::Relaxed) == 0 {
+            self.end.notify_one();
+        }
+        Ok(())
+    }
+
+    /// A stream, with the link that it needs. `None` where the client has left meanwhile: a link that is being opened
+    /// is the next one's, but none is opened for it.
+    async fn stream(&self, client: &UnixStream) -> Result<Option<(Arc<Carrier>, GuestStream)>, String> {
+        let mut leaves = std::pin::pin!(left(client));
         // The one that there is may have been lost while nobody used it.
         for _ in 0..2 {
-            let carrier = self.carrier().await?;
-            if let Some(stream) = carrier.link.open_stream().await {
-                return Ok((carrier, stream));
+            let current = tokio::select! {
+                biased;
+                _ = &mut leaves => return Ok(None),
+                current = self.current.lock() => current,
+            };
+            let carrier = self.carrier_of(current).await?;
+            let stream = tokio::select! {
+                biased;
+                _ = &mut leaves => return Ok(None),
+                stream = carrier.link.open_stream() => stream,
+            };
+            if let Some(stream) = stream {
+                return Ok(Some((carrier, stream)));
             }
         }
         Err("the link ended at once".into())
     }
 
     async fn carrier(&self) -> Result<Arc<Carrier>, String> {
-        let mut current = self.current.lock().await;
+        self.carrier_of(self.current.lock().await).await
+    }
+
+    async fn carrier_of(
+        &self,
+        mut current: MutexGuard<'_, Option<Arc<Carrier>>>,
+    ) -> Result<Arc<Carrier>, String> {
         if let Some(carrier) = current.as_ref().filter(|carrier| carrier.link.is_alive())
             // Whatever of ours ends a machine takes the note away first.
             && machine::noted(&self.paths).is_some()
@@ -232,6 +281,9 @@ impl Served {
         *current = None;
         let carrier = Arc::new(self.open().await?);
         *current = Some(Arc::clone(&carrier));
+        let mut carriers = self.carriers.lock().unwrap_or_else(PoisonError::into_inner);
+        carriers.retain(|carrier| carrier.strong_count() > 0);
+        carriers.push(Arc::downgrade(&carrier));
         Ok(carrier)
     }
 
@@ -242,7 +294,8 @@ impl Served {
         let (home, name) = (&self.files.home.dir, &self.config.name);
         machine::watched(home, &self.paths, name).ok_or("the machine is not there any more")?;
         let link = GuestLink::open(&Handle::current(), &self.msb, name, &self.config.guest_program);
-        let carrier = Carrier { link: link.map_err(text)?, over: Arc::clone(&self.over) };
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        let carrier = Carrier { link: link.map_err(text)?, generation, over: Arc::clone(&self.over) };
         let begun = Instant::now();
         let taken =
             if let Ok(taken) = timeout(LOCKED_FOR.min(self.config.patience), carrier.link.taken()).await {

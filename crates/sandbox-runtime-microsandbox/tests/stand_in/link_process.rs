@@ -1,17 +1,19 @@
 //! One link for all processes, which none of them needs.
 
 use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
-use sandbox_model::SandboxSpec;
+use sandbox_model::{ExecSpec, SandboxSpec};
 use sandbox_runtime::{Runtime, RuntimeError};
 use sandbox_runtime_microsandbox::Patience;
 use sandbox_state::{bind_socket, connect_socket};
-use sandbox_wire::{LinkReply, LinkRequest, read_json, write_json};
+use sandbox_wire::{GUEST_PROTOCOL, LinkReply, LinkRequest, read_json, write_json};
 
 use crate::fixture::{Fixture, PATIENCE, ROLE, eventually, kill, name, signal};
 
@@ -36,10 +38,30 @@ fn serving(fixture: &Fixture) -> i32 {
 
 /// Whether a stream is given. It ends at once.
 fn stream(fixture: &Fixture) -> bool {
-    let Ok(mut socket) = connect_socket(&fixture.file("link.sock")) else { return false };
-    write_json(&mut socket, &LinkRequest::Stream).is_ok()
-        && matches!(read_json(&mut socket), Ok(LinkReply::Here { .. }))
-        && matches!(read_json(&mut socket), Ok(LinkReply::Ready))
+    held(fixture).is_some()
+}
+
+/// A stream, and the link that it is of.
+fn held(fixture: &Fixture) -> Option<(UnixStream, u64)> {
+    let mut socket = requested(fixture, GUEST_PROTOCOL)?;
+    match read_json(&mut socket) {
+        Ok(LinkReply::Ready { generation }) => Some((socket, generation)),
+        _ => None,
+    }
+}
+
+/// Returns once it has happened.
+fn tell(fixture: &Fixture, request: LinkRequest) {
+    let mut socket = connect_socket(&fixture.file("link.sock")).unwrap();
+    write_json(&mut socket, &request).unwrap();
+    assert_eq!(socket.read(&mut [0]).unwrap(), 0);
+}
+
+/// A connection that was asked for a stream, and answered that it is heard.
+fn requested(fixture: &Fixture, guest_protocol: u32) -> Option<UnixStream> {
+    let mut socket = connect_socket(&fixture.file("link.sock")).ok()?;
+    write_json(&mut socket, &LinkRequest::Stream { guest_protocol }).ok()?;
+    matches!(read_json(&mut socket), Ok(LinkReply::Here { .. })).then_some(socket)
 }
 
 /// Whether a process writes to it on its standard error.
@@ -214,16 +236,36 @@ fn one_of_another_protocol_is_done_without() {
     eventually("its end", || fixture.link_process().is_none());
     let links = fixture.calls("exec");
     let listener = bind_socket(&fixture.file("link.sock")).unwrap();
+    let request = LinkRequest::Stream { guest_protocol: GUEST_PROTOCOL };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = listener.accept().unwrap().0;
-            assert_eq!(read_json::<LinkRequest>(&mut client).unwrap(), LinkRequest::Stream);
+            assert_eq!(read_json::<LinkRequest>(&mut client).unwrap(), request);
             let here = LinkReply::Here { guest_protocol: u32::MAX, version: "9.9.9".into() };
             write_json(&mut client, &here).unwrap();
         });
         ask(&fixture.another(b"none")).unwrap();
     });
     assert!(fixture.calls("exec") > links);
+}
+
+#[test]
+fn a_client_of_another_protocol_opens_nothing_and_a_newer_one_gets_room() {
+    let fixture = started();
+    let process = serving(&fixture);
+    fixture.hang(&["exec"]);
+    let links = fixture.calls("exec");
+    for guest_protocol in [GUEST_PROTOCOL - 1, GUEST_PROTOCOL + 1] {
+        assert_eq!(fixture.link_process(), Some(process));
+        // Whoever was served before may be on his way out.
+        eventually("its refusal", || {
+            let mut socket = requested(&fixture, guest_protocol);
+            let refused = socket.as_mut().map(read_json::<LinkReply>);
+            assert!(!matches!(refused, Some(Ok(LinkReply::Ready { .. }))), "{refused:?}");
+            guest_protocol < GUEST_PROTOCOL || fixture.link_process().is_none()
+        });
+    }
+    assert_eq!(fixture.calls("exec"), links);
 }
 
 #[test]
@@ -242,4 +284,59 @@ fn it_has_nothing_of_whoever_started_it() {
     let variables = fs::read_to_string(process.join("environ")).unwrap();
     assert!(variables.contains(ROLE) && !variables.contains("CARGO"), "{variables}");
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+}
+
+#[test]
+fn a_link_is_renewed_once_however_many_complain_of_it() {
+    let fixture = started();
+    serving(&fixture);
+    let (_stream, first) = held(&fixture).unwrap();
+    let links = fixture.calls("exec");
+    for _ in 0..3 {
+        tell(&fixture, LinkRequest::Renew { generation: first });
+        let (_stream, generation) = held(&fixture).unwrap();
+        assert_ne!(generation, first);
+        assert_eq!(fixture.calls("exec"), links + 1);
+    }
+}
+
+#[test]
+fn whoever_has_left_has_no_link_opened() {
+    let fixture = Fixture::linked_with(Patience { ask: PATIENCE, work: PATIENCE, load: PATIENCE });
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    serving(&fixture);
+    let (_stream, generation) = held(&fixture).unwrap();
+    let links = fixture.calls("exec");
+    fixture.hang(&["exec"]);
+    tell(&fixture, LinkRequest::Renew { generation });
+    let mut first = requested(&fixture, GUEST_PROTOCOL).unwrap();
+    eventually("a link that hangs", || fixture.calls("exec") > links);
+    let others = [(); 3].map(|()| requested(&fixture, GUEST_PROTOCOL).unwrap());
+    drop(others);
+    assert!(matches!(read_json(&mut first), Ok(LinkReply::Refused { .. })));
+    // Whoever was in line before this one has had his turn.
+    let mut last = requested(&fixture, GUEST_PROTOCOL).unwrap();
+    assert!(matches!(read_json(&mut last), Ok(LinkReply::Refused { .. })));
+    assert_eq!(fixture.calls("exec"), links + 2);
+    assert_eq!(fixture.hung(), 2);
+}
+
+#[test]
+fn a_link_over_which_nothing_answers_ends_with_all_its_streams() {
+    let fixture = Fixture::linked_with(Patience { ask: PATIENCE, work: PATIENCE, load: PATIENCE });
+    fixture.created();
+    fixture.runtime.start(&name()).unwrap();
+    let process = serving(&fixture);
+    let (mut stream, generation) = held(&fixture).unwrap();
+    for guest in fixture.processes("stdio") {
+        signal(guest, Signal::STOP);
+    }
+    let outcome = fixture.runtime.exec(&name(), &ExecSpec::new(["true"])).map(drop);
+    assert!(matches!(outcome, Err(RuntimeError::NoAnswer { .. })), "{outcome:?}");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let ended = stream.read(&mut [0]);
+    assert!(!ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{ended:?}");
+    assert_eq!(fixture.link_process(), Some(process));
+    assert_ne!(held(&fixture).unwrap().1, generation);
 }

@@ -18,7 +18,7 @@ use crate::nodes::{NodeTable, SavedNodes};
 use crate::quota::Quota;
 
 /// Raised when [`Saved`] changes shape.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// A table of a few million files is smaller than this.
 const LARGEST: u64 = 1 << 30;
 

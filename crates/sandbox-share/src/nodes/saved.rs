@@ -7,13 +7,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileId, InnerId, Node, NodeId, NodeTable, ROOT};
+use super::{FileId, InnerId, Node, NodeId, NodeTable, ROOT, Volume};
 
 /// What another process needs to go on with a table.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedNodes {
     nodes: HashMap<NodeId, Node>,
     next_id: NodeId,
+    /// What the ledger has of volumes that no node is in any more is still theirs.
+    next_volume: Volume,
     astray: HashSet<(FileId, NodeId)>,
 }
 
@@ -26,7 +28,12 @@ impl NodeTable {
     }
 
     pub(crate) fn save(&self) -> SavedNodes {
-        SavedNodes { nodes: self.nodes.clone(), next_id: self.next_id, astray: self.astray.clone() }
+        SavedNodes {
+            nodes: self.nodes.clone(),
+            next_id: self.next_id,
+            next_volume: self.next_volume,
+            astray: self.astray.clone(),
+        }
     }
 
     /// Becomes the saved table. The pass-through file system has restored its inner inodes under their old
@@ -38,7 +45,7 @@ impl NodeTable {
         self.by_inner.clear();
         self.by_ino.clear();
         self.next_id = saved.next_id;
-        self.next_volume = self.nodes.values().map(|node| node.volume).max().map_or(1, |volume| volume + 1);
+        self.next_volume = saved.next_volume;
         self.astray = saved.astray;
         let mut ids: Vec<NodeId> = self.nodes.keys().copied().collect();
         ids.sort_unstable();

@@ -457,3 +457,22 @@ fn files_with_one_number_in_two_file_systems_are_two() {
     table.doom(here);
     assert_eq!(table.residents_of(table.file(again)), vec![(again, 22)]);
 }
+
+#[test]
+fn what_is_mounted_after_a_sleep_is_none_of_what_was_forgotten_before() {
+    let mut table = NodeTable::new(100);
+    let mount = |table: &mut NodeTable, inner: InnerId, device: u64| {
+        let found = Found { inner, ino: inner, kind: libc::S_IFDIR, top: true };
+        let top = table.admit(ROOT, &CString::new(inner.to_string()).unwrap(), &found);
+        table.remember(top);
+        table.mounted(top, device);
+        (top, table.file(top).volume)
+    };
+    let (top, before) = mount(&mut table, 10, 1);
+    table.forget(top, 1);
+    table.evict_all();
+    let mut next = NodeTable::new(100);
+    next.restore(table.save());
+    assert!(next.tops().iter().all(|top| *top == ROOT), "it is not known any more");
+    assert_ne!(mount(&mut next, 11, 2).1, before);
+}

@@ -3,9 +3,10 @@
 mod attack;
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::*;
+use crate::process::walls::drop_capabilities;
 
 impl Several {
     /// `0` and `1` are the same folder, and `2` the file `one` of it.
@@ -239,4 +240,38 @@ fn files_are_told_apart_by_their_file_systems() {
     let late = next.lookup(context(), ROOT, c"2").unwrap().inode;
     assert_eq!(volume(&next, late), volume(&next, known[0]));
     assert_ne!(volume(&next, late), volume(&next, known[1]));
+}
+
+/// The guest decides whether the server may read them.
+#[test]
+fn folders_that_cannot_be_read_are_told_apart_as_well() {
+    let on = |dir: &str| {
+        let dir = tempfile::tempdir_in(dir).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o333)).unwrap();
+        dir
+    };
+    let work = move || {
+        drop_capabilities().unwrap();
+        let [here, there] = ["/tmp", "/dev/shm"].map(on);
+        let dirs = [&here, &there, &here];
+        assert!(dirs.iter().all(|dir| fs::read_dir(dir.path()).is_err()), "nobody here may read them");
+        let roots = dirs.map(|dir| Root {
+            fs: pass_through(dir, PLENTY),
+            dir: rustix::fs::open(dir.path(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap(),
+            file: None,
+            readonly: false,
+        });
+        let roots = Roots::several(roots.into()).unwrap();
+        let share = ShareFs::new(roots, Box::new(AllowAll), PLENTY, MIB);
+        share.init(FsOptions::all()).unwrap();
+        let known = ["0", "1", "2"].map(|name| share.lookup(context(), ROOT, &c(name)).unwrap().inode);
+        let [first, second, third] = known.map(|node| share.nodes().file(node).volume);
+        assert_ne!(first, second);
+        assert_eq!(first, third);
+        for dir in [&here, &there] {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+    };
+    // The capabilities are this thread's.
+    std::thread::spawn(work).join().unwrap();
 }
