@@ -237,7 +237,7 @@ impl Runtime for MsbRuntime {
         // Whoever starts it holds this lock until it is up.
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         let (paths, record) = self.existing(name)?;
-        let roster = Roster::before_a_start(&paths, || self.msb())?;
+        let roster = Roster::ask(&self.msb()?)?;
         match roster.status(&paths, name.as_str())?.0 {
             // Whoever started it may not have noted it.
             Status::Running => machine::note(&self.files.home.dir, &paths, name),
