@@ -35,10 +35,9 @@ pub fn stop(
     Ok(StopOutcome::Graceful)
 }
 
-/// Powers off what a start that was killed left half done, if it left something.
-pub fn off_half(files: &Files, msb: &Msb, name: &SandboxName) -> Result<(), RuntimeError> {
-    let interrupted = Life::read(&files.sandbox(name)) == Some(Life::Starting);
-    if interrupted && machine::is_there(&files.home.dir, name) { off(files, msb, name) } else { Ok(()) }
+/// Whether a sandbox that counts as at rest has a machine all the same: what a start that was killed left half done.
+pub fn is_half_up(files: &Files, name: &SandboxName) -> bool {
+    Life::read(&files.sandbox(name)) == Some(Life::Starting) && machine::is_there(&files.home.dir, name)
 }
 
 /// Powers off at once.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sandbox_model::{NetworkProfile, SandboxSpec, SecretSpec, SecretValue, SecretValues, Status};
-use sandbox_runtime::{Runtime, RuntimeError};
+use sandbox_runtime::{Runtime, RuntimeError, StopOutcome};
 
-use crate::fixture::{Fixture, name};
+use crate::fixture::{Fixture, eventually, name};
 
 const VALUE: &str = "sk-0123456789abcdef";
 
@@ -218,4 +218,28 @@ fn what_a_killed_start_left_is_powered_off_by_the_next() {
     assert!(lives(&fixture));
     fixture.runtime.kill(&name()).unwrap();
     ends(&fixture);
+}
+
+/// It is crashed, which is at rest: nothing of it may be up once somebody wanted it to end.
+#[test]
+fn what_a_killed_start_left_is_powered_off_by_whatever_ends_it() {
+    let fixture = Fixture::served();
+    created(&spec(&fixture), &fixture);
+    let ends_of_it: [fn(&Fixture) -> StopOutcome; 3] = [
+        |fixture| fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap(),
+        |fixture| fixture.runtime.stop_boot(&name(), "any", Duration::from_secs(1)).unwrap(),
+        |fixture| {
+            fixture.runtime.remove(&name()).unwrap();
+            StopOutcome::Forced
+        },
+    ];
+    for end in ends_of_it {
+        fixture.runtime.start(&name()).unwrap();
+        fs::write(seen(&fixture, "life.json"), "\"starting\"").unwrap();
+        assert_eq!(fixture.status().0, Status::Crashed);
+        assert!(!fixture.processes("machine").is_empty(), "the door: it is up");
+        assert_eq!(end(&fixture), StopOutcome::Forced);
+        eventually("the end of its machine", || fixture.processes("machine").is_empty());
+        ends(&fixture);
+    }
 }
