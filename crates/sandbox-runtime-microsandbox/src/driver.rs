@@ -231,7 +231,8 @@ impl Runtime for MsbRuntime {
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         let (paths, record) = self.existing(name)?;
         let roster = Roster::before_a_start(&paths, || self.msb())?;
-        match roster.status(&paths, name.as_str())?.0 {
+        let (status, problem) = roster.status(&paths, name.as_str())?;
+        match status {
             // Whoever started it may not have noted it.
             Status::Running => machine::note(&self.files.home.dir, &paths, name),
             status if status.is_at_rest() => {
@@ -244,7 +245,9 @@ impl Runtime for MsbRuntime {
                 {
                     (self.options.notice)(notice);
                 }
-                self.end_half(name)?;
+                if self.end_half(name)? == StopOutcome::Forced {
+                    (self.options.notice)(&told::boots_anew(problem.as_deref()));
+                }
                 let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
                 let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
                 link_process::begin(self.options.program.as_deref(), &self.files, &msb, &record, &id);

@@ -18,7 +18,7 @@ impl MsbRuntime {
 
     /// Of one that counts as at rest: nobody could use a machine that is there all the same, so it gets no grace.
     pub(super) fn end_half(&self, name: &SandboxName) -> Result<StopOutcome> {
-        if !power::is_half_up(&self.files, name) {
+        if !power::is_half_up(&self.files, name)? {
             return Ok(StopOutcome::AlreadyAtRest);
         }
         power::off(&self.files, &self.msb()?, name)?;
