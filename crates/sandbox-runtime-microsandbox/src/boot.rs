@@ -108,6 +108,7 @@ pub fn boot(
         write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
         create.clone()
     };
+    let up = if outlet.is_some() { Life::Served } else { Life::Booted };
     let outcome = match msb.try_boot(&line, msb.patience.work) {
         Ok(said) if said.code == Some(0) => Ok(()),
         Ok(said) => Err(match problem(&said.stderr) {
@@ -122,7 +123,7 @@ pub fn boot(
         settle(files, paths, msb, spec, outlet, program_id).map_err(|error| error.to_string())
     });
     match outcome {
-        Ok(()) => Life::Booted.write(paths),
+        Ok(()) => up.write(paths),
         Err(problem) => {
             // Half a machine must not be taken for one that runs.
             let _ = power::off(files, msb, &spec.name);

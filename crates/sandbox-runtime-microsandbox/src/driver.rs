@@ -1,4 +1,5 @@
 mod reach;
+mod rest;
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
@@ -130,14 +131,6 @@ impl MsbRuntime {
     fn wrong(name: &SandboxName, status: Status, action: &'static str) -> RuntimeError {
         RuntimeError::WrongStatus { name: name.clone(), status, action }
     }
-
-    /// Ends a sandbox whose change lock is held.
-    fn end(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {
-        let outcome = power::stop(&self.files, &self.msb()?, name, grace)?;
-        self.forget_link(name);
-        link_process::end(&self.paths(name));
-        Ok(outcome)
-    }
 }
 
 impl Runtime for MsbRuntime {
@@ -238,7 +231,8 @@ impl Runtime for MsbRuntime {
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         let (paths, record) = self.existing(name)?;
         let roster = Roster::ask(&self.msb()?)?;
-        match roster.status(&paths, name.as_str())?.0 {
+        let (status, problem) = roster.status(&paths, name.as_str())?;
+        match status {
             // Whoever started it may not have noted it.
             Status::Running => machine::note(&self.files.home.dir, &paths, name),
             status if status.is_at_rest() => {
@@ -251,7 +245,9 @@ impl Runtime for MsbRuntime {
                 {
                     (self.options.notice)(notice);
                 }
-                power::off_half(&self.files, &self.msb()?, name)?;
+                if self.end_half(name)? == StopOutcome::Forced {
+                    (self.options.notice)(&told::boots_anew(problem.as_deref()));
+                }
                 let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
                 let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
                 link_process::begin(self.options.program.as_deref(), &self.files, &msb, &record, &id);
@@ -268,7 +264,7 @@ impl Runtime for MsbRuntime {
         let (paths, _) = self.existing(name)?;
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         if self.status(&paths, name)?.is_at_rest() {
-            return Ok(StopOutcome::AlreadyAtRest);
+            return self.end_half(name);
         }
         self.end(name, grace)
     }
@@ -277,10 +273,10 @@ impl Runtime for MsbRuntime {
         let (paths, _) = self.existing(name)?;
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         // With the lock nobody can start another one between the look and the stop.
-        if self.boot_id(name)?.as_deref() == Some(boot_id) {
-            self.end(name, grace)
-        } else {
-            Ok(StopOutcome::AlreadyAtRest)
+        match self.boot_id(name)? {
+            Some(id) if id == boot_id => self.end(name, grace),
+            Some(_) => Ok(StopOutcome::AlreadyAtRest),
+            None => self.end_half(name),
         }
     }
 
@@ -313,7 +309,7 @@ impl Runtime for MsbRuntime {
         if !status.is_at_rest() {
             return Err(Self::wrong(name, status, "remove it"));
         }
-        power::off_half(&self.files, &msb, name)?;
+        self.end_half(name)?;
         if roster.knows(name.as_str()) {
             msb.run(&command::remove(name.as_str()), msb.patience.ask)?;
         }

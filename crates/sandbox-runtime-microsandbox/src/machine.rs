@@ -69,6 +69,11 @@ pub fn noted(paths: &SandboxPaths) -> Option<u32> {
     std::fs::read_to_string(paths.machine()).ok()?.trim().parse().ok()
 }
 
+/// Whether a process of this number has not ended.
+pub fn has_program(number: u32) -> bool {
+    std::fs::read_link(Path::new("/proc").join(number.to_string()).join("exe")).is_ok()
+}
+
 /// What can be seen of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {

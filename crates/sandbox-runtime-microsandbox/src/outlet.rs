@@ -18,7 +18,13 @@ mod word;
 pub use process::{OutletProcessError, serve};
 
 use sandbox_model::SecretValue;
+use sandbox_runtime::RuntimeError;
+use sandbox_state::is_locked;
 use serde::{Deserialize, Serialize};
+
+use crate::error::from_state;
+use crate::files::SandboxPaths;
+use crate::machine;
 
 /// The variable of `msb` in which the relay's password is. Only who knows it may use the relay, so that others on this
 /// computer, and guests that reach its loopback, do not get out through it.
@@ -31,6 +37,13 @@ const USER: &str = "sandbox";
 struct Booted {
     /// The process that the outlet ends with; none came up.
     machine: Option<u32>,
+}
+
+/// Whether the noted machine lives and no outlet does. An outlet ends after its machine, so that this order of looking
+/// takes no end of both for one of the outlet alone.
+pub fn is_lost(paths: &SandboxPaths) -> Result<bool, RuntimeError> {
+    let is_held = is_locked(&paths.outlet_lock()).map_err(from_state)?;
+    Ok(!is_held && machine::noted(paths).is_some_and(machine::has_program))
 }
 
 /// A password for one boot.

@@ -9,6 +9,7 @@ use crate::call::{Msb, failed};
 use crate::command;
 use crate::files::Files;
 use crate::machine;
+use crate::outlet;
 use crate::record::Life;
 use crate::roster::Roster;
 
@@ -35,10 +36,16 @@ pub fn stop(
     Ok(StopOutcome::Graceful)
 }
 
-/// Powers off what a start that was killed left half done, if it left something.
-pub fn off_half(files: &Files, msb: &Msb, name: &SandboxName) -> Result<(), RuntimeError> {
-    let interrupted = Life::read(&files.sandbox(name)) == Some(Life::Starting);
-    if interrupted && machine::is_there(&files.home.dir, name) { off(files, msb, name) } else { Ok(()) }
+/// Whether a sandbox that counts as at rest has a machine all the same: what a start that was killed left half done, or
+/// one without its outlet.
+pub fn is_half_up(files: &Files, name: &SandboxName) -> Result<bool, RuntimeError> {
+    let paths = files.sandbox(name);
+    let is_half = match Life::read(&paths) {
+        Some(Life::Starting) => true,
+        Some(Life::Served) => outlet::is_lost(&paths)?,
+        _ => false,
+    };
+    Ok(is_half && machine::is_there(&files.home.dir, name))
 }
 
 /// Powers off at once.

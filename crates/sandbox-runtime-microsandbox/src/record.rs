@@ -45,11 +45,18 @@ pub enum Life {
     Starting,
     /// It came up. What became of it since, `msb` knows.
     Booted,
+    /// So it did, with an outlet, which lives as long as its machine.
+    Served,
     /// It did not come up.
     Failed { problem: String },
 }
 
 impl Life {
+    /// Whether whatever was up when the start was over is a sandbox that may be used.
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Booted | Self::Served)
+    }
+
     /// In place of the one before, in one step.
     pub fn write(&self, paths: &SandboxPaths) -> Result<(), RuntimeError> {
         write_record(&paths.life(), self).map_err(from_state)
@@ -64,18 +71,28 @@ impl Life {
 /// The status and, where it is `crashed`, why.
 ///
 /// `starting` is whether somebody holds the starting lock; `msb` is the runtime's own word, where it knows
-/// the sandbox. After a boot that failed `msb` says "stopped", and so it does of one that was never made.
-pub fn status(life: Option<&Life>, starting: bool, msb: Option<&Status>) -> (Status, Option<String>) {
+/// the sandbox. After a boot that failed `msb` says "stopped", and so it does of one that was never made. `bereft` is
+/// whether its machine lives without its outlet.
+pub fn status(
+    life: Option<&Life>,
+    starting: bool,
+    msb: Option<&Status>,
+    bereft: bool,
+) -> (Status, Option<String>) {
     let crashed = |problem: &str| (Status::Crashed, Some(problem.to_string()));
     match (life, msb) {
         _ if starting => (Status::Starting, None),
         (None, _) => (Status::Created, None),
         // Also where its machine came up: nobody serves its network, and nobody told it what to trust.
         (Some(Life::Starting), _) => crashed("its start was interrupted"),
+        // Nor does anybody here; and others could listen where the outlet did.
+        (Some(Life::Served), _) if bereft => crashed("the process that serves its network has ended"),
         (Some(_), Some(word)) if !word.is_at_rest() => (word.clone(), None),
         (Some(Life::Failed { problem }), _) => crashed(problem),
-        (Some(Life::Booted), Some(Status::Crashed)) => crashed("its machine ended without being told to"),
-        (Some(Life::Booted), _) => (Status::Stopped, None),
+        (Some(Life::Booted | Life::Served), Some(Status::Crashed)) => {
+            crashed("its machine ended without being told to")
+        }
+        (Some(Life::Booted | Life::Served), _) => (Status::Stopped, None),
     }
 }
 
@@ -102,9 +119,18 @@ mod tests {
             (Some(&failed), true, Some(Status::Stopped), Status::Starting),
         ];
         for (life, starting, msb, wanted) in cases {
-            let (got, problem) = status(life, starting, msb.as_ref());
+            let (got, problem) = status(life, starting, msb.as_ref(), false);
             assert_eq!(got, wanted, "{life:?} {starting} {msb:?}");
             assert_eq!(problem.is_some(), wanted == Status::Crashed);
         }
+    }
+
+    #[test]
+    fn only_what_was_served_is_bereft_of_it() {
+        let of = |life: &Life, bereft| status(Some(life), false, Some(&Status::Running), bereft).0;
+        assert_eq!(of(&Life::Served, true), Status::Crashed);
+        assert_eq!([of(&Life::Served, false), of(&Life::Booted, true)], [Status::Running, Status::Running]);
+        assert_eq!(status(Some(&Life::Served), true, None, true).0, Status::Starting);
+        assert_eq!(status(Some(&Life::Served), false, None, false).0, Status::Stopped);
     }
 }

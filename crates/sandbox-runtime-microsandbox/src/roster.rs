@@ -15,6 +15,7 @@ use crate::command;
 use crate::error::from_state;
 use crate::files::{Files, SandboxPaths};
 use crate::machine::{self, Seen};
+use crate::outlet;
 use crate::record::{self, Life, SandboxRecord};
 
 /// `msb`'s word on each of its sandboxes.
@@ -60,7 +61,9 @@ impl Roster {
     /// The status and, where it is `crashed`, why.
     pub fn status(&self, paths: &SandboxPaths, name: &str) -> Result<(Status, Option<String>), RuntimeError> {
         let starting = is_locked(&paths.starting_lock()).map_err(from_state)?;
-        Ok(record::status(Life::read(paths).as_ref(), starting, self.0.get(name)))
+        let life = Life::read(paths);
+        let bereft = life == Some(Life::Served) && outlet::is_lost(paths)?;
+        Ok(record::status(life.as_ref(), starting, self.0.get(name), bereft))
     }
 
     /// As callers of the runtime get it. `updated` is when the newest of its files changed.

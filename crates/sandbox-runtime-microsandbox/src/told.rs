@@ -14,6 +14,11 @@ struct Told {
     no_sleep: bool,
 }
 
+/// To be said where a machine that was up had to end first, for that problem.
+pub fn boots_anew(problem: Option<&str>) -> String {
+    format!("the sandbox boots anew: {}", problem.unwrap_or("its machine was in no good order"))
+}
+
 /// To be said at a start of a sandbox that was to sleep, the first time.
 pub fn no_sleep(files: &Files) -> Result<Option<&'static str>, RuntimeError> {
     // A record that cannot be read costs the user a line to read again.

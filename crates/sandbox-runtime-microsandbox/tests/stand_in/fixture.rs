@@ -75,7 +75,9 @@ impl Fixture {
         let mut fixture = Self::new();
         fixture.machines();
         let program = fixture.dir.path().join("program");
-        fs::write(&program, include_str!("outlet.sh")).unwrap();
+        let this = std::env::current_exe().unwrap();
+        let words = include_str!("outlet.sh").replace("THIS", this.to_str().unwrap());
+        fs::write(&program, words).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         fixture.runtime = runtime(fixture.dir.path(), b"none", Patience::default(), &fixture.told);
         fixture

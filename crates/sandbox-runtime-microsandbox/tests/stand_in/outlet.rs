@@ -1,15 +1,31 @@
 //! The process that serves a sandbox's network: what it is told, what `msb` is told of it, and how long it lives.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use sandbox_model::{NetworkProfile, SandboxSpec, SecretSpec, SecretValue, SecretValues, Status};
-use sandbox_runtime::{Runtime, RuntimeError};
+use sandbox_runtime::{Runtime, RuntimeError, StopOutcome};
+use sandbox_state::{Lock, LockMode};
 
-use crate::fixture::{Fixture, name};
+use crate::fixture::{Fixture, eventually, kill, name};
 
 const VALUE: &str = "sk-0123456789abcdef";
+
+/// This program where it takes the lock of the outlets of the other tests.
+#[test]
+#[ignore = "it is what the other tests start"]
+fn role() {
+    let named = |name| std::env::var_os(name).map(PathBuf::from);
+    let (Some(program), Some(dir)) = (named("OUTLET_OF_A_TEST"), named("OUTLET_FOLDER")) else { return };
+    let lock = Lock::take(&dir.join("outlet.lock"), LockMode::Exclusive, "network", |_| {}).unwrap();
+    fcntl_setfd(lock.as_fd(), FdFlags::empty()).unwrap();
+    let error = Command::new("/bin/sh").arg(program).args(["internal", "outlet"]).arg(dir).exec();
+    panic!("{error}");
+}
 
 fn seen(fixture: &Fixture, what: &str) -> PathBuf {
     fixture.file(what)
@@ -217,4 +233,57 @@ fn what_a_killed_start_left_is_powered_off_by_the_next() {
     assert!(lives(&fixture));
     fixture.runtime.kill(&name()).unwrap();
     ends(&fixture);
+}
+
+/// It is crashed, which is at rest: nothing of it may be up once somebody wanted it to end.
+#[test]
+fn what_a_killed_start_left_is_powered_off_by_whatever_ends_it() {
+    let fixture = Fixture::served();
+    created(&spec(&fixture), &fixture);
+    let ends_of_it: [fn(&Fixture) -> StopOutcome; 3] = [
+        |fixture| fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap(),
+        |fixture| fixture.runtime.stop_boot(&name(), "any", Duration::from_secs(1)).unwrap(),
+        |fixture| {
+            fixture.runtime.remove(&name()).unwrap();
+            StopOutcome::Forced
+        },
+    ];
+    for end in ends_of_it {
+        fixture.runtime.start(&name()).unwrap();
+        fs::write(seen(&fixture, "life.json"), "\"starting\"").unwrap();
+        assert_eq!(fixture.status().0, Status::Crashed);
+        assert!(!fixture.processes("machine").is_empty(), "the door: it is up");
+        assert_eq!(end(&fixture), StopOutcome::Forced);
+        eventually("the end of its machine", || fixture.processes("machine").is_empty());
+        ends(&fixture);
+    }
+}
+
+/// Others could listen where it did, and be told by the machine what is meant for it.
+#[test]
+fn a_machine_that_lost_its_outlet_is_crashed_and_does_not_live_on() {
+    let fixture = Fixture::served();
+    created(&spec(&fixture), &fixture);
+    fixture.runtime.start(&name()).unwrap();
+    assert_eq!(fixture.status(), (Status::Running, None));
+    let bereave = || {
+        let asked = fixture.calls("list");
+        kill(text(&fixture, "seen-number").trim().parse().unwrap());
+        eventually("a word of it", || fixture.status().0 == Status::Crashed);
+        assert!(fixture.status().1.unwrap().contains("serves its network"));
+        assert_eq!(fixture.calls("list"), asked, "msb knows nothing of it");
+        assert!(!fixture.processes("machine").is_empty(), "the door: its machine is up");
+    };
+    bereave();
+    let first = fixture.processes("machine");
+    fixture.runtime.start(&name()).unwrap();
+    assert_eq!(fixture.status(), (Status::Running, None));
+    assert!(fixture.processes("machine").iter().all(|number| !first.contains(number)));
+    let told = fixture.told.lock().unwrap().join("\n");
+    assert!(told.contains("boots anew: the process that serves its network"), "{told}");
+    bereave();
+    let outcome = fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+    assert_eq!(outcome, StopOutcome::Forced);
+    eventually("the end of its machine", || fixture.processes("machine").is_empty());
+    assert_eq!(fixture.status(), (Status::Stopped, None));
 }
