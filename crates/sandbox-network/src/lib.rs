@@ -43,5 +43,5 @@ pub use compile::{check, needs_card};
 pub use entry::{EgressList, PolicyError};
 pub use event::{Event, EventKind, Verdict};
 pub use outlet::{OutletAddresses, OutletConfig, outlet};
-pub use secrets::{BridgeSecrets, SecretError};
+pub use secrets::{BridgeSecrets, SecretError, ports as tls_ports};
 pub use tokens::rule_tokens;

@@ -33,7 +33,7 @@ pub enum SecretError {
 }
 
 /// The ports at which TLS is looked into: that of HTTPS, and those that a host names.
-pub(crate) fn ports(secrets: &[SecretSpec]) -> Vec<u16> {
+pub fn ports(secrets: &[SecretSpec]) -> Vec<u16> {
     let named = secrets.iter().flat_map(|secret| secret.hosts.iter().filter_map(|host| host.port));
     named.chain([443]).collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -39,7 +39,8 @@ pub fn create_line(
     spec: &SandboxSpec,
     way_out: &[String],
 ) -> Result<Vec<String>, RuntimeError> {
-    let rules = (options.network_rules)(&spec.network)?.map(|rules| by_the_resolver(&rules));
+    let rules = (options.network_rules)(&spec.network)?;
+    let rules = rules.map(|rules| by_the_resolver(&rules, &spec.secrets));
     command::create(
         spec,
         &paths.root_disk(),

@@ -1,5 +1,6 @@
 //! `link.sock`: streams for whoever connects.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::files::{Files, SandboxPaths};
 use crate::link::GuestLink;
 use crate::machine;
 use crate::patience::Patience;
+use crate::record::Life;
 
 /// How long at most a stop of the sandbox waits for a link that is being opened.
 const LOCKED_FOR: Duration = Duration::from_secs(5);
@@ -146,7 +148,7 @@ impl Served {
         // A start that is under way ends with this lock.
         let seen = {
             let _lock = self.change_lock().await?;
-            machine::watched(&self.files.home.dir, &self.paths, &self.config.name)
+            self.machine()
         };
         let Some((_, process)) = seen else { return Ok(()) };
         let end = tokio::task::spawn_blocking(move || machine::wait_for_end(&process));
@@ -291,9 +293,9 @@ impl Served {
     async fn open(&self) -> Result<Carrier, String> {
         let text = |error: RuntimeError| error.to_string();
         let lock = self.change_lock().await.map_err(text)?;
-        let (home, name) = (&self.files.home.dir, &self.config.name);
-        machine::watched(home, &self.paths, name).ok_or("the machine is not there any more")?;
-        let link = GuestLink::open(&Handle::current(), &self.msb, name, &self.config.guest_program);
+        self.machine().ok_or("the machine is not there any more")?;
+        let (name, program) = (&self.config.name, &self.config.guest_program);
+        let link = GuestLink::open(&Handle::current(), &self.msb, name, program);
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let carrier = Carrier { link: link.map_err(text)?, generation, over: Arc::clone(&self.over) };
         let begun = Instant::now();
@@ -311,6 +313,13 @@ impl Served {
         // Not politely: it may hang.
         carrier.link.kill();
         Err(format!("`msb exec` does not reach the guest: {}", carrier.link.complaint()))
+    }
+
+    /// None where the start did not come to its end: nobody told that one what to trust, and nobody may use it. With the
+    /// change lock held.
+    fn machine(&self) -> Option<(u32, OwnedFd)> {
+        Life::read(&self.paths).filter(Life::is_up)?;
+        machine::watched(&self.files.home.dir, &self.paths, &self.config.name)
     }
 
     async fn change_lock(&self) -> Result<Lock, RuntimeError> {

@@ -14,6 +14,7 @@ use sandbox_runtime::RuntimeError;
 use sandbox_state::{is_locked, read_record, write_record};
 use serde::Serialize;
 
+use super::rules::PLACEHOLDERS;
 use super::{Booted, PASSWORD, USER, password, secrets, word};
 use crate::ADDRESS_POOLS;
 use crate::error::from_state;
@@ -35,6 +36,8 @@ pub struct Outlet {
     stdout: BufReader<ChildStdout>,
     patience: Duration,
     addresses: OutletAddresses,
+    /// Whether names resolve to placeholders.
+    has_proxies: bool,
     /// Of its relay.
     pub password: SecretValue,
     /// What the guest has to trust, as PEM.
@@ -87,6 +90,7 @@ impl Outlet {
             stdout,
             patience,
             addresses,
+            has_proxies: proxies.is_some(),
             password,
             certificate,
         }))
@@ -96,9 +100,12 @@ impl Outlet {
     pub fn words(&self) -> Vec<String> {
         let OutletAddresses { relay, resolver } = self.addresses;
         let (relay, resolver) = (format!("socks5://{relay}"), resolver.to_string());
+        // After the policy's rules.
+        let placeholders: &[&str] = if self.has_proxies { &["--net-rule", PLACEHOLDERS] } else { &[] };
         ["--proxy", &relay, "--socks5-username", USER, "--socks5-password-env", PASSWORD]
             .into_iter()
             .chain(["--dns-nameserver", &resolver])
+            .chain(placeholders.iter().copied())
             .map(String::from)
             .collect()
     }

@@ -4,7 +4,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 use fs_err as fs;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_dumpable_behavior, setsid};
 use sandbox_network::{BridgeError, OutletAddresses, OutletConfig, outlet};
 use sandbox_state::{Lock, LockMode, StateError, bind_socket};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use crate::machine::wait_for_end;
 pub enum OutletProcessError {
     #[error("configuration on stdin: {0}")]
     Configuration(#[source] serde_json::Error),
+    #[error("others cannot be kept from looking into the process: {0}")]
+    Guard(#[source] std::io::Error),
     #[error(transparent)]
     State(#[from] StateError),
     #[error("the record of what a sandbox reaches cannot be written: {0}")]
@@ -40,7 +42,7 @@ pub fn serve(dir: &Path) -> Result<(), OutletProcessError> {
     let _ = std::env::set_current_dir("/");
     let paths = SandboxPaths::at(dir);
     let mut told = Deserializer::from_reader(BufReader::new(std::io::stdin()));
-    let config = OutletConfig::deserialize(&mut told).map_err(OutletProcessError::Configuration)?;
+    let config = configuration(&mut told)?;
     // Held until this process ends. The one before may be on its way out.
     let _lock = Lock::take(&paths.outlet_lock(), LockMode::Exclusive, "network", |_| {})?;
     // Opened here: later it has no right to files of ours.
@@ -56,6 +58,13 @@ pub fn serve(dir: &Path) -> Result<(), OutletProcessError> {
     };
     outlet(&config, Some(events), values, ready, move || until_over(told))?;
     Ok(())
+}
+
+/// It has values of secrets: nobody may look into this process from before they come.
+fn configuration<R: Read>(told: &mut Deserializer<IoRead<R>>) -> Result<OutletConfig, OutletProcessError> {
+    let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    hidden.map_err(|error| OutletProcessError::Guard(error.into()))?;
+    OutletConfig::deserialize(told).map_err(OutletProcessError::Configuration)
 }
 
 /// Whoever waits for it may be gone; then the input ends as well.
@@ -80,7 +89,29 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    use rustix::process::dumpable_behavior;
+
     use super::*;
+
+    /// Notes at its first read whether others may look into this process.
+    struct Probe<'a>(&'a mut Option<DumpableBehavior>);
+
+    impl Read for Probe<'_> {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            self.0.get_or_insert(dumpable_behavior()?);
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn nobody_can_look_into_it_when_its_secrets_come() {
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
+        let mut seen = None;
+        let outcome = configuration(&mut Deserializer::from_reader(Probe(&mut seen)));
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
+        assert!(matches!(outcome, Err(OutletProcessError::Configuration(_))));
+        assert_eq!(seen, Some(DumpableBehavior::NotDumpable));
+    }
 
     #[test]
     fn it_is_over_without_a_machine_or_with_its_end() {

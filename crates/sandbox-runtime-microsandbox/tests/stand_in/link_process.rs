@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -339,4 +340,26 @@ fn a_link_over_which_nothing_answers_ends_with_all_its_streams() {
     assert!(!ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{ended:?}");
     assert_eq!(fixture.link_process(), Some(process));
     assert_ne!(held(&fixture).unwrap().1, generation);
+}
+
+/// Its starter was killed once the machine was noted, before the guest knew what to trust.
+#[test]
+fn it_does_not_serve_what_a_killed_start_left() {
+    let fixture = started();
+    kill(serving(&fixture));
+    eventually("its end", || fixture.link_process().is_none());
+    fs::write(fixture.file("life.json"), "\"starting\"").unwrap();
+    let links = fixture.calls("exec");
+    let second = serde_json::json!({ "secs": 60, "nanos": 0 });
+    let config = serde_json::json!({
+        "home": &fixture.msb, "name": name(), "msb": fixture.dir.path().join("script"), "guest_program": "any",
+        "patience": &second, "rests_after": &second,
+    });
+    let mut process = Command::new(fixture.dir.path().join("program"));
+    let process = process.args(["internal", "link", name().as_str()]).stdin(Stdio::piped());
+    let mut process = process.stdout(Stdio::null()).spawn().unwrap();
+    serde_json::to_writer(process.stdin.take().unwrap(), &config).unwrap();
+    eventually("the end of the process", || process.try_wait().unwrap().is_some());
+    assert_eq!(fixture.calls("exec"), links, "it opens no link");
+    assert!(!fixture.processes("machine").is_empty(), "the door: the machine is up");
 }

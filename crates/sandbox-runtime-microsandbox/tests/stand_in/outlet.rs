@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use sandbox_model::{NetworkProfile, SandboxSpec, SecretSpec, SecretValue, SecretValues, Status};
+use sandbox_model::{
+    NetworkProfile, NoProxy, Proxies, SandboxSpec, SecretSpec, SecretValue, SecretValues, Status,
+};
 use sandbox_runtime::{Runtime, RuntimeError, StopOutcome};
 use sandbox_state::{Lock, LockMode};
 
@@ -286,4 +288,20 @@ fn a_machine_that_lost_its_outlet_is_crashed_and_does_not_live_on() {
     assert_eq!(outcome, StopOutcome::Forced);
     eventually("the end of its machine", || fixture.processes("machine").is_empty());
     assert_eq!(fixture.status(), (Status::Stopped, None));
+}
+
+#[test]
+fn placeholders_are_reached_behind_a_proxy_alone_and_no_datagram_passes_by_secrets() {
+    let fixture = Fixture::served();
+    created(&with_secret(&fixture), &fixture);
+    let proxies = Proxies::one("http://127.0.0.1:3128".parse().unwrap(), NoProxy::default());
+    for proxies in [None, Some(proxies), None] {
+        fixture.runtime.start_with(&name(), &values(), proxies.as_ref()).unwrap();
+        let line = text_of_call(&fixture, "create");
+        assert_eq!(line.contains("--net-rule allow@198.19.0.0/17:udp"), proxies.is_some(), "{line}");
+        let place = |rule: &str| line.find(rule).unwrap_or_else(|| panic!("no {rule}: {line}"));
+        assert!(place("deny@any:udp:443 ") < place("allow@public "), "{line}");
+        fixture.runtime.stop(&name(), Duration::from_secs(1)).unwrap();
+    }
+    assert_eq!(fixture.calls("create"), 3, "msb is told each time");
 }
