@@ -16,7 +16,8 @@ pub fn kill(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         Err(LifecycleError::Runtime(RuntimeError::NoAnswer { .. })) => Ended::UNKNOWN,
         seen => seen?,
     };
-    if ended.was_running {
+    // What crashed may have a machine all the same.
+    if ended.was_running || ended.crashed {
         context.runtime.kill(&name)?;
     }
     if remove_state {

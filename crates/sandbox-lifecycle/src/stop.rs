@@ -58,6 +58,7 @@ pub fn stop(context: &Context<'_>, target: &Target, remove_state: bool) -> Resul
         ended.crashed = look(context, &name)?.crashed;
         step.finish(ended.forced.then_some("it did not end in time and was powered off"));
     } else if ended.existed {
+        end_half(context, &name, &mut ended)?;
         ended.forgotten = context.runtime.forget_memory(&name)?;
     }
     if remove_state {
@@ -83,8 +84,21 @@ pub fn rest(context: &Context<'_>, target: &Target) -> Result<Ended> {
         if let Some(reason) = slept.why_not {
             context.reporter.info(&format!("its memory is not saved: {reason}"));
         }
+    } else {
+        end_half(context, &name, &mut ended)?;
     }
     Ok(ended)
+}
+
+/// What crashed may have a machine all the same, which nobody can use: one whose start was killed half-way.
+fn end_half(context: &Context<'_>, name: &SandboxName, ended: &mut Ended) -> Result<()> {
+    if ended.crashed {
+        ended.forced = context.runtime.stop(name, GRACE)? == StopOutcome::Forced;
+        // It was not in use, and it was not at rest either.
+        ended.was_running = ended.forced;
+        ended.crashed = !ended.forced;
+    }
+    Ok(())
 }
 
 fn go_to_rest(context: &Context<'_>, name: &SandboxName) -> Result<Slept> {

@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_lifecycle::{
-    LifecycleError, ListFilter, agent_activity, keeper_status, kill, list, logs, remove, stop, up,
+    Context, Ended, LifecycleError, ListFilter, Target, agent_activity, keeper_status, kill, list, logs,
+    remove, rest, stop, up,
 };
 use sandbox_runtime::fake::Faults;
 use sandbox_runtime::{Runtime, StopOutcome};
@@ -15,6 +16,7 @@ pub const CASES: &[Case] = &[
     ("stop_keeps_the_state_and_is_harmless_to_repeat", stop_keeps),
     ("a_forced_stop_removes_the_state_also_at_rest", stop_removes),
     ("kill_powers_off_at_once", kill_now),
+    ("what_a_killed_start_left_is_ended_by_whatever_ends_a_sandbox", half_a_start_ends),
     ("remove_refuses_a_running_sandbox_and_keeps_its_record", remove_running),
     ("an_idle_sandbox_stops_and_a_client_that_comes_meanwhile_waits", idle),
     ("a_broken_record_is_a_row_of_its_own", broken_record),
@@ -90,6 +92,24 @@ fn kill_now() {
     assert!(lab.up().started);
     assert!(kill(&lab.context(), &lab.target(), true).unwrap().removed);
     assert_eq!(lab.status(), "none");
+}
+
+type End = fn(&Context<'_>, &Target, bool) -> Result<Ended, LifecycleError>;
+
+fn half_a_start_ends() {
+    let rests = |context: &Context<'_>, target: &Target, _: bool| rest(context, target);
+    for end in [stop as End, kill, rests] {
+        let lab = Lab::new();
+        drop(lab.up());
+        let boot = lab.dir.join("fake/sandboxes").join(lab.name().as_str()).join("boot.json");
+        let mut half: serde_json::Value = serde_json::from_slice(&std::fs::read(&boot).unwrap()).unwrap();
+        half["ready"] = false.into();
+        std::fs::write(&boot, half.to_string()).unwrap();
+        let machine = || lab.runtime.machine_pid(&lab.name()).unwrap();
+        assert!(lab.status() == "crashed" && machine().is_some(), "{}", lab.status());
+        end(&lab.context(), &lab.target(), false).unwrap();
+        assert_eq!(machine(), None);
+    }
 }
 
 fn remove_running() {
