@@ -59,8 +59,8 @@ impl Fixture {
         fixture.machines();
         let (guest, program) = (fixture.msb.join("guest"), fixture.dir.path().join("program"));
         let this = std::env::current_exe().unwrap();
-        let role = "link_process::role";
-        let words = format!("#!/bin/sh\n{ROLE}=1 exec '{}' --exact {role} --ignored\n", this.display());
+        let role = "link_process::it_says_what_it_does_not_understand";
+        let words = format!("#!/bin/sh\n{ROLE}=1 exec '{}' --exact {role}\n", this.display());
         let content = [sandbox_runtime_qemu::guest_program(), words.as_bytes()];
         for (path, content) in [guest, program].iter().zip(content) {
             fs::write(path, content).unwrap();

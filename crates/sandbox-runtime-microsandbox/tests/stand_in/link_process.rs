@@ -18,13 +18,19 @@ use sandbox_wire::{GUEST_PROTOCOL, LinkReply, LinkRequest, read_json, write_json
 
 use crate::fixture::{Fixture, PATIENCE, ROLE, eventually, kill, name, signal};
 
-/// This program as the link process of the other tests.
+/// Where [`ROLE`] is set this program is a link process: the one of the other tests, which start it so.
 #[test]
-#[ignore = "it is what the other tests start"]
-fn role() {
+fn it_says_what_it_does_not_understand() {
     if std::env::var_os(ROLE).is_some() {
-        sandbox_runtime_microsandbox::link_process::run().unwrap();
+        return sandbox_runtime_microsandbox::link_process::run().unwrap();
     }
+    let this = std::env::current_exe().unwrap();
+    let mut link = Command::new(this);
+    link.args(["--exact", "link_process::it_says_what_it_does_not_understand"]).env(ROLE, "1");
+    let ended = link.stdin(Stdio::null()).output().unwrap();
+    assert!(!ended.status.success());
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(said.contains("configuration of a link process: EOF while parsing"), "{said}");
 }
 
 /// Its number, once it serves over a link that is there.

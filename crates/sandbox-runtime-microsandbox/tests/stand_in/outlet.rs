@@ -11,22 +11,35 @@ use sandbox_model::{
     NetworkProfile, NoProxy, Proxies, SandboxSpec, SecretSpec, SecretValue, SecretValues, Status,
 };
 use sandbox_runtime::{Runtime, RuntimeError, StopOutcome};
-use sandbox_state::{Lock, LockMode};
+use sandbox_state::{Lock, LockMode, StateError};
 
 use crate::fixture::{Fixture, eventually, kill, name};
 
 const VALUE: &str = "sk-0123456789abcdef";
 
-/// This program where it takes the lock of the outlets of the other tests.
+/// With a folder in the environment this program takes the lock of the outlet of another test, which starts it so,
+/// and becomes what stands in for that.
 #[test]
-#[ignore = "it is what the other tests start"]
-fn role() {
+fn its_lock_is_held_as_long_as_it_lives() {
     let named = |name| std::env::var_os(name).map(PathBuf::from);
-    let (Some(program), Some(dir)) = (named("OUTLET_OF_A_TEST"), named("OUTLET_FOLDER")) else { return };
-    let lock = Lock::take(&dir.join("outlet.lock"), LockMode::Exclusive, "network", |_| {}).unwrap();
-    fcntl_setfd(lock.as_fd(), FdFlags::empty()).unwrap();
-    let error = Command::new("/bin/sh").arg(program).args(["internal", "outlet"]).arg(dir).exec();
-    panic!("{error}");
+    if let (Some(program), Some(dir)) = (named("OUTLET_OF_A_TEST"), named("OUTLET_FOLDER")) {
+        let lock = Lock::take(&dir.join("outlet.lock"), LockMode::Exclusive, "network", |_| {}).unwrap();
+        fcntl_setfd(lock.as_fd(), FdFlags::empty()).unwrap();
+        let error = Command::new("/bin/sh").arg(program).args(["internal", "outlet"]).arg(dir).exec();
+        panic!("{error}");
+    }
+    let fixture = Fixture::served();
+    created(&spec(&fixture), &fixture);
+    fixture.runtime.start(&name()).unwrap();
+    let lock = seen(&fixture, "outlet.lock");
+    let is_free = || match Lock::try_take(&lock, LockMode::Exclusive, "test") {
+        Err(StateError::Held { .. }) => false,
+        taken => taken.map(|_| true).unwrap(),
+    };
+    assert!(!is_free() && lives(&fixture));
+    kill(text(&fixture, "seen-number").trim().parse().unwrap());
+    eventually("a free lock", is_free);
+    assert!(!lives(&fixture));
 }
 
 fn seen(fixture: &Fixture, what: &str) -> PathBuf {

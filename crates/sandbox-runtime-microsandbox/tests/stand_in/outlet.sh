@@ -10,7 +10,7 @@ dir=$3
 # The lock is of a kind that no command takes: the program of the tests does, and comes back. It writes to its output.
 if [ -z "$OUTLET_OF_A_TEST" ]; then
   exec 3>&1 > /dev/null
-  OUTLET_OF_A_TEST=$0 OUTLET_FOLDER=$dir exec 'THIS' --exact outlet::role --ignored
+  OUTLET_OF_A_TEST=$0 OUTLET_FOLDER=$dir exec 'THIS' --exact outlet::its_lock_is_held_as_long_as_it_lives
 fi
 exec >&3 3>&-
 echo $$ > "$dir/seen-number"

@@ -22,6 +22,7 @@ mod identity;
 mod life;
 mod link;
 mod monitor;
+mod part_end;
 mod parts;
 mod ports;
 mod qemu_command;
@@ -243,45 +244,16 @@ async fn kill_order(orders: &mut mpsc::Receiver<Order>) -> Option<()> {
 
 /// Waits until QEMU, a share server or the bridge ends.
 async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
-    let network = async {
-        match parts.network.as_mut() {
-            Some(network) => network.child.wait().await,
-            None => std::future::pending().await,
-        }
-    };
-    let mounts = async {
-        match parts.mounts.as_mut() {
-            Some(mounts) => mounts.wait().await,
-            None => std::future::pending().await,
-        }
-    };
-    let describe = |part: &str, status: std::io::Result<std::process::ExitStatus>| match status {
-        Ok(status) => format!("{part} ended unexpectedly ({status})"),
-        Err(error) => format!("{part} cannot be watched: {error}"),
-    };
-    // When QEMU ends the others follow within moments: it is asked first.
-    let (part, status) = tokio::select! {
-        biased;
-        status = parts.qemu.wait() => {
-            let powered_off = status.as_ref().is_ok_and(std::process::ExitStatus::success);
-            let console = tail(&files.console_log(), 20);
-            if powered_off && !console.contains("Kernel panic") {
-                tracing::info!("the guest powered itself off");
-                return None;
-            }
-            let panicked = || "the guest's kernel panicked".to_string();
-            return Some(if powered_off { panicked() } else { describe("QEMU", status) });
-        }
-        status = parts.share.wait() => ("the share server", status),
-        status = mounts => ("the share server of the mounts", status),
-        status = network => ("the network bridge", status),
-    };
-    // QEMU's own end closes the connections of the others; let its status be the one that counts.
-    match tokio::time::timeout(Duration::from_millis(500), parts.qemu.wait()).await {
-        Ok(Ok(qemu)) if qemu.success() => None,
-        Ok(qemu) => Some(describe("QEMU", qemu)),
-        Err(_) => Some(describe(part, status)),
+    let end = parts.watched().end().await;
+    let powered_off = end.is_qemu() && end.status.as_ref().is_ok_and(std::process::ExitStatus::success);
+    if !powered_off {
+        return Some(end.describe("unexpectedly"));
     }
+    if tail(&files.console_log(), 20).contains("Kernel panic") {
+        return Some("the guest's kernel panicked".into());
+    }
+    tracing::info!("the guest powered itself off");
+    None
 }
 
 /// Returns when there has been no client for `timeout`; never when that is zero.

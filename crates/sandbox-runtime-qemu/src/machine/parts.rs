@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::config::{Accel, MachineConfig};
 use super::monitor::Monitor;
+use super::part_end::Watched;
 use super::qemu_command::QemuCommand;
 use super::said::Said;
 use super::spawn;
@@ -175,6 +176,16 @@ impl Parts {
             monitor,
             ram,
         })
+    }
+
+    /// All of them.
+    pub fn watched(&mut self) -> Watched<'_> {
+        Watched {
+            qemu: &mut self.qemu,
+            share: &mut self.share,
+            mounts: self.mounts.as_mut(),
+            network: self.network.as_mut().map(|network| &mut network.child),
+        }
     }
 
     /// Kills what is left and waits until it is gone.

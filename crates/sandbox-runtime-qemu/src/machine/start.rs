@@ -11,13 +11,11 @@ use super::config::{Accel, MachineConfig};
 use super::console;
 use super::frames::{read_message, write_message};
 use super::link;
+use super::part_end::{PartEnd, TOLD_WITHIN, Watched};
 use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
 use crate::{TscMeasurement, memory};
-
-/// The kernel closes a process's sockets before it tells that the process has ended.
-const ENDS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A machine whose guest answers.
 pub struct Started {
@@ -95,10 +93,6 @@ pub fn watch_console(files: &MachineFiles, console: std::os::unix::net::UnixStre
     });
 }
 
-fn qemu_ended(status: std::process::ExitStatus) -> String {
-    format!("QEMU ended while the guest booted ({status})")
-}
-
 async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -> Result<Link, String> {
     let fault = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let missing = || "a part was started twice".to_string();
@@ -119,22 +113,22 @@ async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -
             GuestReply::Failed(problem) => Err(format!("the guest cannot come up: {problem}")),
         }
     };
+    let watched = Watched {
+        qemu: &mut parts.qemu,
+        share: &mut parts.share,
+        mounts: parts.mounts.as_mut(),
+        // It is asked above, and an answer that does not come tells the same.
+        network: None,
+    };
+    let ended = watched.end();
+    tokio::pin!(ended);
+    let ended_so = |end: PartEnd| end.describe("while the guest booted");
     tokio::select! {
         outcome = talk => match outcome {
             Ok(()) => Ok(link.clone()),
-            // Its end closes the link; that it ended says more.
-            Err(problem) => Err(match tokio::time::timeout(ENDS_WITHIN, parts.qemu.wait()).await {
-                Ok(Ok(status)) => qemu_ended(status),
-                _ => problem,
-            }),
+            // A part's end closes the link; that it ended says more.
+            Err(problem) => Err(tokio::time::timeout(TOLD_WITHIN, ended).await.map_or(problem, ended_so)),
         },
-        status = parts.qemu.wait() => Err(match status {
-            Ok(status) => qemu_ended(status),
-            Err(error) => format!("QEMU cannot be watched: {error}"),
-        }),
-        status = parts.share.wait() => Err(match status {
-            Ok(status) => format!("the share server ended while the guest booted ({status})"),
-            Err(error) => format!("the share server cannot be watched: {error}"),
-        }),
+        end = &mut ended => Err(ended_so(end)),
     }
 }

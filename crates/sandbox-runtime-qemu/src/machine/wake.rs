@@ -16,6 +16,7 @@ use super::config::{Accel, MachineConfig};
 use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
 use super::link;
+use super::part_end::Watched;
 use super::parts::{Parts, Ram, bytes};
 use super::start::watch_console;
 use crate::files::MachineFiles;
@@ -145,6 +146,13 @@ async fn revive(
     let memory = |error: &dyn std::fmt::Display| Failure::Memory(error.to_string());
     watch_console(files, parts.console.take().ok_or_else(missing)?);
     let socket = parts.link.take().ok_or_else(missing)?;
+    let ended = Watched {
+        qemu: &mut parts.qemu,
+        share: &mut parts.share,
+        mounts: parts.mounts.as_mut(),
+        // It is asked below, and an answer that does not come tells the same.
+        network: None,
+    };
     let work = async {
         // The bridge answers before the guest asks it anything, and before QEMU touches the memory.
         if let Some(network) = parts.network.as_mut() {
@@ -167,15 +175,9 @@ async fn revive(
     };
     tokio::select! {
         outcome = work => outcome,
-        status = parts.qemu.wait() => Err(Failure::Memory(match status {
-            Ok(status) => format!("QEMU ended while the guest woke ({status})"),
-            Err(error) => format!("QEMU cannot be watched: {error}"),
-        })),
-        // It takes up what it was at, too, and may be what cannot: the next try would end the same way.
-        status = parts.share.wait() => Err(Failure::Memory(match status {
-            Ok(status) => format!("the share server ended while the guest woke ({status})"),
-            Err(error) => format!("the share server cannot be watched: {error}"),
-        })),
+        // Share servers take up what they were at, too, and may be what cannot: the next try would end the same
+        // way.
+        end = ended.end() => Err(Failure::Memory(end.describe("while the guest woke"))),
     }
 }
 
