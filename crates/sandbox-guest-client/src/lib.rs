@@ -6,10 +6,12 @@
 //!    └ exec, dial, sessions: frames over a socket that a stream is copied to
 //! ```
 
+pub mod async_frames;
 mod dial;
 mod exec;
 mod frames;
 mod link;
+pub mod ports;
 mod relay;
 mod sessions;
 

@@ -89,7 +89,7 @@ pub fn boot(
     let way_out = outlet.as_ref().map(Outlet::words).unwrap_or_default();
     let create = create_line(files, paths, options, spec, &way_out)?;
     let reaches = (options.network_rules)(&spec.network)?.is_some();
-    let missing = reaches.then(|| Routes::of_this_computer().missing(!spec.ports.is_empty())).flatten();
+    let missing = reaches.then(|| Routes::of_this_computer().missing()).flatten();
     if let Some(missing) = missing {
         (options.notice)(missing);
     }

@@ -1,3 +1,4 @@
+mod publish;
 mod reach;
 mod rest;
 
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 use fs_err as fs;
 use sandbox_model::{
-    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, Proxies, Resources, SandboxName, SandboxSpec,
-    SecretSpec, SecretValues, SessionEnd, Status, TermSize,
+    ByteSize, Digest, ExecSpec, ImageRef, KeptSession, PortForward, Proxies, Resources, SandboxName,
+    SandboxSpec, SecretSpec, SecretValues, SessionEnd, Status, TermSize,
 };
 use sandbox_runtime::{
     BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
@@ -152,8 +153,7 @@ impl Runtime for MsbRuntime {
             guest_root: true,
             workspace_quota: true,
             proxy: true,
-            // Its command line publishes ports at the start alone.
-            live_ports: false,
+            live_ports: true,
             live_secrets: true,
             ssh_agent: true,
         }
@@ -248,11 +248,16 @@ impl Runtime for MsbRuntime {
                 if self.end_half(name)? == StopOutcome::Forced {
                     (self.options.notice)(&told::boots_anew(problem.as_deref()));
                 }
-                let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
-                let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
-                link_process::begin(self.options.program.as_deref(), &self.files, &msb, &record, &id);
-                let given = boot::Given { known, outlet, program_id: &id };
-                boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, given)?;
+                let program = self.options.program.as_deref();
+                link_process::begin(program, &self.files, &self.msb()?, &record, &id)?;
+                let boot = || {
+                    let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
+                    let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
+                    let given = boot::Given { known, outlet, program_id: &id };
+                    boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, given)
+                };
+                // Whoever hears that it failed can have its ports.
+                boot().inspect_err(|_| link_process::end(&paths))?;
                 self.retire_old_versions();
                 Ok(())
             }
@@ -356,11 +361,11 @@ impl Runtime for MsbRuntime {
         }
         let msb = self.msb()?;
         msb.run(&command::modify(name, resources), msb.patience.work)?;
-        let spec = SandboxSpec { resources, ..record.spec };
+        let record = record.with(|spec| spec.resources = resources);
         // What msb now has is not what a create of the new spec would give it (the ceilings differ), and
         // the next start makes it so.
         write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
-        SandboxRecord::new(spec, record.created).write(&paths)
+        record.write(&paths)
     }
 
     fn inspect(&self, name: &SandboxName) -> Result<Option<SandboxInfo>> {
@@ -474,6 +479,14 @@ impl Runtime for MsbRuntime {
     fn network_log(&self, name: &SandboxName) -> Result<Option<PathBuf>> {
         let (paths, _) = self.existing(name)?;
         Ok(Some(paths.network_log()))
+    }
+
+    fn change_ports(&self, name: &SandboxName, open: &[PortForward], close: &[PortForward]) -> Result<()> {
+        self.publish(name, open, close, false)
+    }
+
+    fn add_ports(&self, name: &SandboxName, ports: &[PortForward]) -> Result<()> {
+        self.publish(name, ports, &[], true)
     }
 
     fn change_secret_values(

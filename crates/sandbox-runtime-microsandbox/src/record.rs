@@ -1,6 +1,6 @@
 //! What we know of a sandbox, and its status.
 
-use sandbox_model::{SandboxSpec, Status};
+use sandbox_model::{PortForward, SandboxSpec, Status};
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{read_record, read_versioned, write_record};
 use serde::{Deserialize, Serialize};
@@ -18,12 +18,22 @@ pub struct SandboxRecord {
     pub spec: SandboxSpec,
     /// Seconds since 1970.
     pub created: i64,
+    /// Those of the spec's ports that were added while it ran.
+    #[serde(default)]
+    pub added_ports: Vec<PortForward>,
 }
 
 impl SandboxRecord {
     /// `created` is in seconds since 1970.
     pub fn new(spec: SandboxSpec, created: i64) -> Self {
-        Self { version: VERSION, spec, created }
+        Self { version: VERSION, spec, created, added_ports: Vec::new() }
+    }
+
+    /// The same sandbox in a few other words.
+    pub fn with(self, change: impl FnOnce(&mut SandboxSpec)) -> Self {
+        let mut record = self;
+        change(&mut record.spec);
+        record
     }
 
     /// In place of the one before, in one step.

@@ -73,7 +73,7 @@ impl Roster {
         let changed = changed.iter().filter_map(|path| Some(fs::metadata(path).ok()?.mtime())).max();
         Ok(SandboxInfo {
             saved_memory: None,
-            added_ports: Vec::new(),
+            added_ports: record.added_ports,
             status,
             created: record.created,
             updated: changed.unwrap_or(record.created).max(record.created),

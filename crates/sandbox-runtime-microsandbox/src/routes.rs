@@ -20,18 +20,17 @@ impl Routes {
         Self { ipv4, ipv6 }
     }
 
-    /// What a sandbox that may reach something goes without. A published port brings IPv4 where there is nothing else.
-    pub fn missing(self, publishes_ports: bool) -> Option<&'static str> {
+    /// What a sandbox that may reach something goes without.
+    pub fn missing(self) -> Option<&'static str> {
         match self {
             Self { ipv4: true, .. } => None,
             Self { ipv6: true, .. } => Some(
                 "this computer has no route over IPv4, so microsandbox gives the sandbox no IPv4 address: it reaches \
                  IPv6 alone, and this computer's own services; with QEMU it has both",
             ),
-            _ if publishes_ports => None,
             _ => Some(
                 "this computer has no route, so microsandbox gives the sandbox no address: it reaches nothing, not \
-                 even this computer; with QEMU, or with a published port, it has one",
+                 even this computer; with QEMU it has one",
             ),
         }
     }
@@ -49,14 +48,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_and_nothing_else() {
-        let missing = |ipv4, ipv6, ports| Routes { ipv4, ipv6 }.missing(ports);
-        for ports in [false, true] {
-            assert_eq!(missing(true, true, ports), None);
-            assert_eq!(missing(true, false, ports), None, "IPv6 is there where this computer has it");
-            assert!(missing(false, true, ports).is_some_and(|text| text.contains("no IPv4 address")));
-        }
-        assert!(missing(false, false, false).is_some_and(|text| text.contains("no address")));
-        assert_eq!(missing(false, false, true), None);
+        let missing = |ipv4, ipv6| Routes { ipv4, ipv6 }.missing();
+        assert_eq!(missing(true, true), None);
+        assert_eq!(missing(true, false), None, "IPv6 is there where this computer has it");
+        assert!(missing(false, true).is_some_and(|text| text.contains("no IPv4 address")));
+        assert!(missing(false, false).is_some_and(|text| text.contains("no address")));
     }
 
     #[test]

@@ -1,7 +1,8 @@
+use sandbox_model::PortForward;
 use serde::{Deserialize, Serialize};
 
 /// The first and only JSON frame a client sends to a link process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
 pub enum LinkRequest {
     /// Answered with `here`, and with `ready` once there is a link; then the connection is one raw stream to the
@@ -22,6 +23,14 @@ pub enum LinkRequest {
         /// Which.
         #[serde(default)]
         generation: u64,
+    },
+    /// Closes ports of this computer that lead into the guest, and opens others; all, which is answered with `ports`, or
+    /// none, which is `refused`.
+    Ports {
+        /// Those to open. One that is open stays so.
+        open: Vec<PortForward>,
+        /// Those to close, for new connections.
+        close: Vec<PortForward>,
     },
     /// The machine was ended, or is about to be: nobody needs this process. The connection closes when it is gone.
     Leave,
@@ -44,9 +53,11 @@ pub enum LinkReply {
         #[serde(default)]
         generation: u64,
     },
-    /// There is no way into the guest from here.
+    /// They are as they were to be.
+    Ports,
+    /// There is no way into the guest from here, or a port cannot be had.
     Refused {
-        /// For the log.
+        /// For the log, and of a port for people.
         reason: String,
     },
 }

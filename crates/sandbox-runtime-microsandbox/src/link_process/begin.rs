@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fs_err as fs;
+use sandbox_model::PortForward;
 use sandbox_runtime::RuntimeError;
-use sandbox_state::is_locked;
+use sandbox_state::{is_locked, read_record};
 
-use super::{LinkConfig, detach};
+use super::{LinkConfig, client, detach};
 use crate::call::Msb;
-use crate::files::Files;
+use crate::files::{Files, SandboxPaths};
 use crate::machine::{self, Seen};
 use crate::record::SandboxRecord;
 
@@ -20,28 +21,58 @@ const VARIABLES: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LANG", "LC_ALL", "RUST_BACKTRACE"];
 /// A link that nobody used for longer is closed, however long the sandbox may be idle.
 const RESTS_AFTER: Duration = Duration::from_mins(10);
+const NO_PORTS: &str = "without the program that serves them a sandbox has no ports";
 
-fn config(files: &Files, msb: &Msb, record: &SandboxRecord, guest_program: &str) -> LinkConfig {
+fn config(
+    files: &Files,
+    msb: &Msb,
+    record: &SandboxRecord,
+    guest_program: &str,
+    ports: Vec<PortForward>,
+) -> LinkConfig {
     LinkConfig {
         home: files.home.dir.clone(),
         name: record.spec.name.clone(),
         msb: msb.program().into(),
         guest_program: guest_program.into(),
         patience: msb.patience.work,
+        ports,
         rests_after: (record.spec.idle_timeout / 2).clamp(Duration::from_secs(1), RESTS_AFTER),
     }
 }
 
 /// For a machine that is about to boot: it waits for the change lock, which is the caller's, and serves who comes
-/// meanwhile once that is free. Without one, commands have links of their own.
-pub fn begin(program: Option<&Path>, files: &Files, msb: &Msb, record: &SandboxRecord, guest_program: &str) {
-    let Some(program) = program else { return };
-    if let Err(error) = spawn(program, files, &config(files, msb, record, guest_program)) {
-        tracing::warn!("no link process: {error}");
+/// meanwhile once that is free. Without one, commands have links of their own. It has the ports of the record, or they
+/// cannot be had: then it is not there.
+pub fn begin(
+    program: Option<&Path>,
+    files: &Files,
+    msb: &Msb,
+    record: &SandboxRecord,
+    guest_program: &str,
+) -> Result<(), RuntimeError> {
+    let paths = files.sandbox(&record.spec.name);
+    let ports = &record.spec.ports;
+    let Some(program) = program else {
+        return if ports.is_empty() { Ok(()) } else { Err(RuntimeError::Unsupported(NO_PORTS)) };
+    };
+    // The one of the boot before, which is about to leave: it is not to be asked.
+    if is_locked(&paths.link_lock()).unwrap_or(false) {
+        client::end(&paths);
     }
+    let begun = spawn(program, files, &config(files, msb, record, guest_program, Vec::new()));
+    if ports.is_empty() {
+        if let Err(error) = begun {
+            tracing::warn!("no link process: {error}");
+        }
+        return Ok(());
+    }
+    begun?;
+    // Before the boot: whoever asked for one must not find out later that it leads elsewhere.
+    client::change_ports(&paths, ports, &[]).inspect_err(|_| client::end(&paths))
 }
 
-/// [`begin`] for a machine that runs, where there is none.
+/// [`begin`] for a machine that runs, where there is none. A port that cannot be had any more is told in its log.
 pub fn begin_missing(
     program: Option<&Path>,
     files: &Files,
@@ -49,16 +80,25 @@ pub fn begin_missing(
     record: &SandboxRecord,
     guest_program: &str,
 ) {
+    let Some(program) = program else { return };
     let name = &record.spec.name;
     let paths = files.sandbox(name);
     // One whose machine cannot be seen would never learn of its end.
-    let missing = || {
-        machine::look(&files.home.dir, &paths, name) == Seen::Up
-            && !is_locked(&paths.link_lock()).unwrap_or(true)
-    };
-    if program.is_some() && missing() {
-        begin(program, files, msb, record, guest_program);
+    let missing = machine::look(&files.home.dir, &paths, name) == Seen::Up
+        && !is_locked(&paths.link_lock()).unwrap_or(true);
+    if !missing {
+        return;
     }
+    let ports = if by_msb(&paths) { Vec::new() } else { record.spec.ports.clone() };
+    if let Err(error) = spawn(program, files, &config(files, msb, record, guest_program, ports)) {
+        tracing::warn!("no link process: {error}");
+    }
+}
+
+/// Whether an earlier version had `msb` publish the ports of a sandbox that runs, which has no word to change that.
+pub fn by_msb(paths: &SandboxPaths) -> bool {
+    let applied: Option<Vec<String>> = read_record(&paths.applied()).unwrap_or_default();
+    applied.is_some_and(|line| line.iter().any(|word| word == "-p"))
 }
 
 fn spawn(program: &Path, files: &Files, config: &LinkConfig) -> Result<(), RuntimeError> {

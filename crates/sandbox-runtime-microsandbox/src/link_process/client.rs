@@ -12,9 +12,10 @@ use fs_err as fs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sandbox_model::PortForward;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{connect_socket, is_locked};
-use sandbox_wire::{GUEST_PROTOCOL, LinkReply, LinkRequest};
+use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest};
 
 use crate::call::{answered, no_answer};
 use crate::files::SandboxPaths;
@@ -27,6 +28,11 @@ const OPENS_WITHIN: Duration = Duration::from_secs(10);
 const RENEWED_AFTER: Duration = Duration::from_secs(10);
 /// For its end, once it is told to leave. Then it is ended.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+/// From its begin to its socket.
+const COMES_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Why ports cannot change.
+pub const AT_THE_NEXT_START: &str = "the ports of this sandbox change at its next start";
 
 /// The link of a link process.
 #[derive(Debug, Clone)]
@@ -73,10 +79,10 @@ impl SharedLink {
             let silent = |limit| answer.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             let early = RENEWED_AFTER.min(deadline);
             if silent(early) {
-                link.report(LinkRequest::Renew { generation: link.generation });
+                link.report(&LinkRequest::Renew { generation: link.generation });
                 if silent(deadline.saturating_sub(early)) && !late.swap(true, Ordering::AcqRel) {
                     // First: this process may end with its caller.
-                    link.report(LinkRequest::Kill { generation: link.generation });
+                    link.report(&LinkRequest::Kill { generation: link.generation });
                     let _ = socket.shutdown(Shutdown::Both);
                 }
             }
@@ -90,14 +96,14 @@ impl SharedLink {
         outcome
     }
 
-    fn report(&self, trouble: LinkRequest) {
+    fn report(&self, trouble: &LinkRequest) {
         if let Err(error) = tell(&self.paths, trouble) {
             tracing::debug!("the link process hears of no trouble: {error}");
         }
     }
 }
 
-fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, sandbox_wire::FrameError> {
+fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, FrameError> {
     socket.set_read_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
     socket.set_write_timeout(Some(ANSWERS_WITHIN.min(patience)))?;
     sandbox_wire::write_json(socket, &LinkRequest::Stream { guest_protocol: GUEST_PROTOCOL })?;
@@ -109,17 +115,51 @@ fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, sandbox
     sandbox_wire::read_json(socket)
 }
 
-fn tell(paths: &SandboxPaths, request: LinkRequest) -> Result<UnixStream, RuntimeError> {
+/// Has the link process close ports and open others: all or none. One that was begun just now may be awaited.
+pub fn change_ports(
+    paths: &SandboxPaths,
+    open: &[PortForward],
+    close: &[PortForward],
+) -> Result<(), RuntimeError> {
+    let request = LinkRequest::Ports { open: open.to_vec(), close: close.to_vec() };
+    let end = Instant::now() + COMES_WITHIN;
+    let mut socket = loop {
+        match tell(paths, &request) {
+            Ok(socket) => break socket,
+            Err(error) if Instant::now() > end => {
+                return Err(RuntimeError::Other {
+                    context: "the process that serves the sandbox's ports cannot be reached".into(),
+                    source: Some(Box::new(error)),
+                });
+            }
+            Err(_) => std::thread::sleep(LOOK_AGAIN),
+        }
+    };
+    socket.set_read_timeout(Some(OPENS_WITHIN))?;
+    match sandbox_wire::read_json(&mut socket) {
+        Ok(LinkReply::Ports) => Ok(()),
+        Ok(LinkReply::Refused { reason }) => Err(RuntimeError::other(reason)),
+        Err(FrameError::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(RuntimeError::other("the process that serves the sandbox's ports does not answer"))
+        }
+        // One of an earlier version does not know the question.
+        answer => {
+            tracing::debug!("the link process changes no ports: {answer:?}");
+            Err(RuntimeError::Unsupported(AT_THE_NEXT_START))
+        }
+    }
+}
+
+fn tell(paths: &SandboxPaths, request: &LinkRequest) -> Result<UnixStream, RuntimeError> {
     let mut socket = connect_socket(&paths.link_socket()).map_err(crate::error::from_state)?;
     socket.set_write_timeout(Some(ANSWERS_WITHIN))?;
-    sandbox_wire::write_json(&mut socket, &request)
-        .map_err(|error| RuntimeError::other(error.to_string()))?;
+    sandbox_wire::write_json(&mut socket, request).map_err(|error| RuntimeError::other(error.to_string()))?;
     Ok(socket)
 }
 
 /// Ends the link process of a machine that was ended, if there is one, and leaves no socket.
 pub fn end(paths: &SandboxPaths) {
-    if let Ok(mut socket) = tell(paths, LinkRequest::Leave)
+    if let Ok(mut socket) = tell(paths, &LinkRequest::Leave)
         && !has_closed(&mut socket)
     {
         kill(&socket);

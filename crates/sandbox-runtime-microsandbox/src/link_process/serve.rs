@@ -1,15 +1,19 @@
 //! `link.sock`: streams for whoever connects.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener as StdListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use sandbox_guest_client::async_frames::{read_json, write_json};
+use sandbox_guest_client::ports::{Ports, Published, Streams};
 use sandbox_guest_client::{GuestStream, left, relay};
+use sandbox_model::PortForward;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode};
-use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest, MAX_FRAME};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, MutexGuard, Notify};
@@ -26,6 +30,7 @@ use crate::record::Life;
 
 /// How long at most a stop of the sandbox waits for a link that is being opened.
 const LOCKED_FOR: Duration = Duration::from_secs(5);
+const ENDED_AT_ONCE: &str = "the link ended at once";
 
 /// A link; it is closed when neither new streams nor old ones need it.
 #[derive(Debug)]
@@ -59,6 +64,7 @@ struct Served {
     generation: AtomicU64,
     streams: AtomicUsize,
     used: std::sync::Mutex<Instant>,
+    ports: Ports,
     end: Notify,
     over: Arc<AtomicBool>,
 }
@@ -67,7 +73,8 @@ struct Served {
 pub async fn serve(
     config: LinkConfig,
     files: Files,
-    listener: std::os::unix::net::UnixListener,
+    listener: StdListener,
+    published: Vec<Published>,
 ) -> Result<(), RuntimeError> {
     let listener = UnixListener::from_std(listener)?;
     let patience = Patience { work: config.patience, ..Patience::default() };
@@ -81,9 +88,18 @@ pub async fn serve(
         generation: AtomicU64::new(u64::from(std::process::id()) << 32),
         streams: AtomicUsize::new(0),
         used: std::sync::Mutex::new(Instant::now()),
+        ports: Ports::default(),
         end: Notify::new(),
         over: Arc::default(),
     });
+    let ports: Vec<PortForward> = served
+        .config
+        .ports
+        .iter()
+        .filter(|port| published.iter().any(|(_, had)| had == *port))
+        .copied()
+        .collect();
+    served.ports.serve(&ports, published, &PortStreams(Arc::clone(&served))).await;
     let mut live = std::pin::pin!(served.live());
     let ended = tokio::select! {
         () = accept(&listener, &served) => Ok(()),
@@ -117,20 +133,40 @@ async fn accept(listener: &UnixListener, served: &Arc<Served>) {
 }
 
 /// One more stream, for as long as this value lives.
-struct Counted<'a>(&'a Served);
+struct Counted(Arc<Served>);
 
-impl<'a> Counted<'a> {
-    fn new(served: &'a Served) -> Self {
+impl Counted {
+    fn new(served: &Arc<Served>) -> Self {
         served.streams.fetch_add(1, Ordering::Relaxed);
         served.touch();
-        Self(served)
+        Self(Arc::clone(served))
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
         self.0.touch();
+    }
+}
+
+/// For connections through ports.
+#[derive(Clone)]
+struct PortStreams(Arc<Served>);
+
+impl Streams for PortStreams {
+    type Kept = (Arc<Carrier>, Counted);
+
+    async fn open(&self) -> io::Result<(GuestStream, Self::Kept)> {
+        let counted = Counted::new(&self.0);
+        // The link that there is may have been lost while nobody used it.
+        for _ in 0..2 {
+            let carrier = self.0.carrier().await.map_err(io::Error::other)?;
+            if let Some(stream) = carrier.link.open_stream().await {
+                return Ok((stream, (carrier, counted)));
+            }
+        }
+        Err(io::Error::other(ENDED_AT_ONCE))
     }
 }
 
@@ -180,7 +216,7 @@ impl Served {
         }
     }
 
-    async fn client(&self, mut socket: UnixStream) -> Result<(), FrameError> {
+    async fn client(self: &Arc<Self>, mut socket: UnixStream) -> Result<(), FrameError> {
         match read_json(&mut socket).await? {
             LinkRequest::Stream { guest_protocol } => {
                 let here = LinkReply::Here {
@@ -202,8 +238,8 @@ impl Served {
                     Err(reason) => {
                         tracing::warn!("{reason}");
                         write_json(&mut socket, &LinkReply::Refused { reason }).await?;
-                        // It is alone: others still have streams of an earlier link.
-                        if self.streams.load(Ordering::Relaxed) == 1 {
+                        // It is alone: others still have streams of an earlier link, or may come through a port.
+                        if self.streams.load(Ordering::Relaxed) == 1 && self.ports.is_empty().await {
                             self.end.notify_one();
                         }
                         Ok(())
@@ -223,6 +259,12 @@ impl Served {
                     carrier.link.kill();
                 }
                 Ok(())
+            }
+            LinkRequest::Ports { open, close } => {
+                let changed = self.ports.change(&open, &close, &PortStreams(Arc::clone(self))).await;
+                let reply =
+                    changed.map_or_else(|reason| LinkReply::Refused { reason }, |()| LinkReply::Ports);
+                write_json(&mut socket, &reply).await
             }
             LinkRequest::Leave => {
                 self.end.notify_one();
@@ -263,7 +305,7 @@ impl Served {
                 return Ok(Some((carrier, stream)));
             }
         }
-        Err("the link ended at once".into())
+        Err(ENDED_AT_ONCE.into())
     }
 
     async fn carrier(&self) -> Result<Arc<Carrier>, String> {
@@ -329,20 +371,4 @@ impl Served {
         let taken = taking.await.map_err(|error| RuntimeError::other(error.to_string()))?;
         taken.map_err(from_state)?.ok_or_else(|| RuntimeError::NoSuchSandbox(self.config.name.clone()))
     }
-}
-
-async fn read_json(socket: &mut UnixStream) -> Result<LinkRequest, FrameError> {
-    let length = socket.read_u32_le().await? as usize;
-    if length > MAX_FRAME {
-        return Err(FrameError::TooLarge(length));
-    }
-    let mut body = vec![0; length];
-    socket.read_exact(&mut body).await?;
-    serde_json::from_slice(&body).map_err(|error| FrameError::Malformed(error.to_string()))
-}
-
-async fn write_json(socket: &mut UnixStream, reply: &LinkReply) -> Result<(), FrameError> {
-    let mut frame = Vec::new();
-    sandbox_wire::write_json(&mut frame, reply)?;
-    Ok(socket.write_all(&frame).await?)
 }

@@ -44,11 +44,11 @@ pub fn change(
     secrets: &[SecretSpec],
     values: &SecretValues,
 ) -> Result<(), RuntimeError> {
-    let spec = SandboxSpec { secrets: secrets.to_vec(), ..record.spec };
-    check_secrets(&spec, values)?;
+    let record = record.with(|spec| spec.secrets = secrets.to_vec());
+    check_secrets(&record.spec, values)?;
     if !word::change_values(&paths.outlet_socket(), &needed(secrets, values))? {
         // One that an earlier version started has none, and neither has one without a network card.
         return Err(RuntimeError::Unsupported("the secrets of this sandbox change at its next start"));
     }
-    SandboxRecord::new(spec, record.created).write(paths)
+    record.write(paths)
 }

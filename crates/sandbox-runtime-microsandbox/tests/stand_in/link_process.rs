@@ -58,9 +58,9 @@ fn held(fixture: &Fixture) -> Option<(UnixStream, u64)> {
 }
 
 /// Returns once it has happened.
-fn tell(fixture: &Fixture, request: LinkRequest) {
+fn tell(fixture: &Fixture, request: &LinkRequest) {
     let mut socket = connect_socket(&fixture.file("link.sock")).unwrap();
-    write_json(&mut socket, &request).unwrap();
+    write_json(&mut socket, request).unwrap();
     assert_eq!(socket.read(&mut [0]).unwrap(), 0);
 }
 
@@ -300,7 +300,7 @@ fn a_link_is_renewed_once_however_many_complain_of_it() {
     let (_stream, first) = held(&fixture).unwrap();
     let links = fixture.calls("exec");
     for _ in 0..3 {
-        tell(&fixture, LinkRequest::Renew { generation: first });
+        tell(&fixture, &LinkRequest::Renew { generation: first });
         let (_stream, generation) = held(&fixture).unwrap();
         assert_ne!(generation, first);
         assert_eq!(fixture.calls("exec"), links + 1);
@@ -316,7 +316,7 @@ fn whoever_has_left_has_no_link_opened() {
     let (_stream, generation) = held(&fixture).unwrap();
     let links = fixture.calls("exec");
     fixture.hang(&["exec"]);
-    tell(&fixture, LinkRequest::Renew { generation });
+    tell(&fixture, &LinkRequest::Renew { generation });
     let mut first = requested(&fixture, GUEST_PROTOCOL).unwrap();
     eventually("a link that hangs", || fixture.calls("exec") > links);
     let others = [(); 3].map(|()| requested(&fixture, GUEST_PROTOCOL).unwrap());

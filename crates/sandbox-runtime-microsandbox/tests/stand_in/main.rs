@@ -6,6 +6,7 @@ mod fixture;
 mod killed;
 mod link_process;
 mod outlet;
+mod ports;
 mod trouble;
 mod versions;
 mod wedged;

@@ -6,11 +6,11 @@ use sandbox_guest_client::Link;
 use sandbox_wire::{GuestReply, GuestRequest};
 
 use super::config::{Accel, MachineConfig};
-use super::frames::{read_message, write_message};
 use super::parts::Parts;
 use super::serve::Ended;
 use super::sleep::{Awake, fall_asleep};
 use crate::files::MachineFiles;
+use sandbox_guest_client::async_frames::{read_message, write_message};
 
 /// After the guest has said that everything is on disk, power-off is a matter of milliseconds.
 const POWER_OFF: Duration = Duration::from_secs(5);

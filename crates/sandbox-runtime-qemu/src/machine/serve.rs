@@ -14,8 +14,8 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
 use super::config::Accel;
-use super::frames::{read_json, write_json};
-use super::ports::Ports;
+use sandbox_guest_client::async_frames::{read_json, write_json};
+use sandbox_guest_client::ports::Ports;
 
 /// What the machine is doing; clients that need a guest wait for it to change.
 #[derive(Debug, Clone)]

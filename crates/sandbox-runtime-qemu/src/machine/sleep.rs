@@ -10,13 +10,13 @@ use sandbox_state::{Stamp, crash};
 use sandbox_wire::{GuestReply, GuestRequest, TOKEN};
 
 use super::config::{Accel, MachineConfig};
-use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
 use super::parts::Parts;
 use crate::files::MachineFiles;
 use crate::mark::FileMark;
 use crate::memory::{self, Held, Kept, SavedMemory};
 use crate::room;
+use sandbox_guest_client::async_frames::{read_message, write_message};
 
 /// Writing everything to the disks takes as long as they do.
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);

@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use super::boot::boot_config;
 use super::config::{Accel, MachineConfig};
 use super::console;
-use super::frames::{read_message, write_message};
 use super::link;
 use super::part_end::{PartEnd, TOLD_WITHIN, Watched};
 use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
 use crate::{TscMeasurement, memory};
+use sandbox_guest_client::async_frames::{read_message, write_message};
 
 /// A machine whose guest answers.
 pub struct Started {

@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 
 use super::boot::unix_nanos;
 use super::config::{Accel, MachineConfig};
-use super::frames::{read_message, write_message};
 use super::identity::{disks, made};
 use super::link;
 use super::part_end::Watched;
@@ -21,6 +20,7 @@ use super::parts::{Parts, Ram, bytes};
 use super::start::watch_console;
 use crate::files::MachineFiles;
 use crate::memory::{self, Kept, SavedMemory};
+use sandbox_guest_client::async_frames::{read_message, write_message};
 
 /// From the first part to an answer, and never longer than a boot may take, which comes next.
 const WAKES_WITHIN: Duration = Duration::from_secs(20);

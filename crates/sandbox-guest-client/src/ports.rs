@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener as StdListener;
 use std::time::Duration;
 
-use sandbox_guest_client::Link;
 use sandbox_model::PortForward;
 use sandbox_wire::{GuestReply, GuestRequest};
 use tokio::io::copy_bidirectional_with_sizes;
@@ -13,12 +12,31 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::frames::{read_message, write_message};
+use crate::async_frames::{read_message, write_message};
+use crate::link::{GuestStream, Link};
 
 const BUFFER: usize = 64 << 10;
 
 /// A listener, and the port that it is for.
 pub type Published = (StdListener, PortForward);
+
+/// Where the streams of connections come from.
+pub trait Streams: Clone + Send + Sync + 'static {
+    /// What has to live for as long as a stream.
+    type Kept: Send;
+
+    /// A new stream to the guest program.
+    fn open(&self) -> impl Future<Output = std::io::Result<(GuestStream, Self::Kept)>> + Send;
+}
+
+impl Streams for Link {
+    type Kept = ();
+
+    async fn open(&self) -> std::io::Result<(GuestStream, ())> {
+        let stream = Self::open(self).await;
+        Ok((stream.ok_or(ErrorKind::BrokenPipe)?, ()))
+    }
+}
 
 /// Takes every port, or none: whoever asked for one must not find out later that it leads elsewhere.
 pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
@@ -53,13 +71,13 @@ struct Open {
 impl Ports {
     /// Accepts for as long as this process lives, or until the port is closed. Whoever connected before waits in
     /// the listener.
-    pub async fn serve(&self, ports: &[PortForward], published: Vec<Published>, link: &Link) {
+    pub async fn serve(&self, ports: &[PortForward], published: Vec<Published>, streams: &impl Streams) {
         let mut all = self.0.lock().await;
         all.extend(ports.iter().map(|port| Open { port: *port, accepting: Vec::new() }));
         for (listener, port) in published {
-            let link = link.clone();
+            let streams = streams.clone();
             let accepting = tokio::spawn(async move {
-                if let Err(error) = accept(listener, port.guest, &link).await {
+                if let Err(error) = accept(listener, port.guest, &streams).await {
                     tracing::warn!("the port to {} in the guest is closed: {error}", port.guest);
                 }
             });
@@ -74,7 +92,7 @@ impl Ports {
         &self,
         open: &[PortForward],
         close: &[PortForward],
-        link: &Link,
+        streams: &impl Streams,
     ) -> Result<(), String> {
         let closed = self.close(close).await;
         let open: Vec<PortForward> = {
@@ -91,7 +109,7 @@ impl Ports {
                 (closed, again, Some(problem))
             }
         };
-        self.serve(&ports, bound, link).await;
+        self.serve(&ports, bound, streams).await;
         problem.map_or(Ok(()), Err)
     }
 
@@ -100,6 +118,11 @@ impl Ports {
     pub async fn end(&self) {
         let all: Vec<PortForward> = self.0.lock().await.iter().map(|open| open.port).collect();
         self.close(&all).await;
+    }
+
+    /// Whether there is none.
+    pub async fn is_empty(&self) -> bool {
+        self.0.lock().await.is_empty()
     }
 
     /// Those that were open.
@@ -121,15 +144,15 @@ impl Ports {
     }
 }
 
-async fn accept(listener: StdListener, port: u16, link: &Link) -> std::io::Result<()> {
+async fn accept(listener: StdListener, port: u16, streams: &impl Streams) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {
-                let link = link.clone();
+                let streams = streams.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = forward(socket, port, &link).await {
+                    if let Err(error) = forward(socket, port, &streams).await {
                         tracing::debug!("a connection to port {port} in the guest ended: {error}");
                     }
                 });
@@ -143,9 +166,9 @@ async fn accept(listener: StdListener, port: u16, link: &Link) -> std::io::Resul
 }
 
 /// Nobody listening in the guest ends the connection, as it would on one machine.
-async fn forward(mut socket: TcpStream, port: u16, link: &Link) -> std::io::Result<()> {
+async fn forward(mut socket: TcpStream, port: u16, streams: &impl Streams) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
-    let mut stream = link.open().await.ok_or(ErrorKind::BrokenPipe)?;
+    let (mut stream, _kept) = streams.open().await?;
     let frame = std::io::Error::other::<sandbox_wire::FrameError>;
     write_message(&mut stream, &GuestRequest::Dial { port }).await.map_err(frame)?;
     if let GuestReply::Failed(problem) = read_message(&mut stream).await.map_err(frame)? {
@@ -180,7 +203,7 @@ mod tests {
         drop(free);
         let port = PortForward { bind: None, host: address.port(), guest: 80 };
         let (ours, _theirs) = tokio::net::UnixStream::pair().unwrap();
-        let (link, _carried) = Link::new(ours, sandbox_guest_client::Window::Growing);
+        let (link, _carried) = Link::new(ours, crate::Window::Growing);
         let ports = Ports::default();
         ports.serve(&[port], bind(&[port]).unwrap(), &link).await;
         let _connected = TcpStream::connect(address).await.unwrap();
