@@ -120,6 +120,8 @@ pub enum Power {
     SleepingSessions,
     /// Both [`Capabilities::sleep`] and [`Capabilities::live_ports`].
     SleepingPorts,
+    /// [`Capabilities::live_ports`], of a guest that has ports of its own.
+    LivePorts,
     /// [`Harness::can_break_records`].
     BreakableRecords,
 }
@@ -135,6 +137,7 @@ impl Power {
             Self::Sessions => capabilities.sessions,
             Self::SleepingSessions => capabilities.sleep && capabilities.sessions,
             Self::SleepingPorts => capabilities.sleep && capabilities.live_ports,
+            Self::LivePorts => capabilities.live_ports && capabilities.guest_root,
             Self::BreakableRecords => harness.can_break_records(),
         }
     }
