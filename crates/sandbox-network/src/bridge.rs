@@ -10,18 +10,17 @@ use sandbox_model::{NetworkPolicy, Proxies, SecretValues};
 use sandbox_wire::BootNetwork;
 use serde::{Deserialize, Serialize};
 
+use crate::begin::{Begun, begin, change};
 use crate::compile::{Compiled, compile};
 use crate::entry::PolicyError;
-use crate::event_log::EventLog;
 use crate::framing::OversizedFrame;
-use crate::gateway::Gateway;
 use crate::rights::EndsWith;
 pub use crate::rights::RunAs;
 use crate::secrets::{self, BridgeSecrets, SecretError};
 use crate::turns::Turns;
 use crate::upstream::Upstream;
 use crate::watch::Watch;
-use crate::{GuestAddresses, MAX_SLOT, floor, log, pump, rights, upstream};
+use crate::{GuestAddresses, MAX_SLOT, floor, pump, rights, upstream};
 
 /// What a bridge is started with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,22 +97,9 @@ pub fn bridge(
         policy = policy.without_datagrams(&secrets::ports(&secrets.secrets));
     }
     let policy = Arc::new(policy);
-    let told = EventLog::new(Box::new(std::io::stderr()), events);
-    log::start(config.log.as_deref(), Arc::clone(&policy), told.clone());
-    // Two providers are linked; with none chosen the engine panics at the first use of TLS. An error says
-    // that one was chosen already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let threads = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(BridgeError::Threads)?;
+    let Begun { told, threads, gateway } =
+        begin(&policy, config.secrets.as_ref(), config.log.as_deref(), events)?;
     let mut engine = policy.engine_config();
-    let gateway = config
-        .secrets
-        .as_ref()
-        .map(|secrets| Gateway::new(secrets, told.clone()).map(Arc::new))
-        .transpose()?;
     let relay = (proxies.is_some() || gateway.is_some())
         .then(|| {
             Upstream::new(proxies.clone(), gateway.clone(), Arc::clone(&policy), told.clone(), false)
@@ -128,7 +114,7 @@ pub fn bridge(
         DeploymentProfile::SingleTenant,
     )?;
     network.start(threads.handle().clone());
-    change(gateway, values).map_err(BridgeError::Threads)?;
+    change(gateway, values)?;
     let mut backend = network.take_backend();
     let mut boot = boot_network(&network, &policy);
     boot.extra_ca_pem = config.secrets.as_ref().map(|secrets| secrets.authority.certificate.clone());
@@ -138,16 +124,6 @@ pub fn bridge(
     let outcome = pump::pump(guest, &mut *backend, &mut watch, &mut turns);
     threads.shutdown_timeout(Duration::from_millis(200));
     outcome
-}
-
-/// Has other values count for as long as there are some.
-pub(crate) fn change(
-    gateway: Option<Arc<Gateway>>,
-    values: impl Iterator<Item = SecretValues> + Send + 'static,
-) -> std::io::Result<()> {
-    let Some(gateway) = gateway else { return Ok(()) };
-    let change = move || values.for_each(|values| gateway.change(&values));
-    std::thread::Builder::new().name("secret values".into()).spawn(change).map(drop)
 }
 
 /// What the guest must be told: nothing behind the card answers DHCP or router solicitations.

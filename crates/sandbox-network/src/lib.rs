@@ -14,6 +14,7 @@
 mod addresses;
 mod answers;
 mod authority;
+mod begin;
 mod bridge;
 mod compile;
 mod entry;

@@ -9,14 +9,13 @@ use ipnetwork::IpNetwork;
 use sandbox_model::{NetworkPolicy, Proxies, SecretValue, SecretValues};
 use serde::{Deserialize, Serialize};
 
-use crate::bridge::{BridgeError, RunAs, change};
+use crate::begin::{Begun, begin, change};
+use crate::bridge::{BridgeError, RunAs};
 use crate::compile::compile_behind;
-use crate::event_log::EventLog;
-use crate::gateway::Gateway;
 use crate::rights::EndsWith;
 use crate::secrets::BridgeSecrets;
 use crate::upstream::{ANY, Credentials, Upstream, both, listener};
-use crate::{GuestAddresses, floor, log, rights};
+use crate::{GuestAddresses, floor, rights};
 
 /// What an outlet is started with. It travels by pipe alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,17 +73,8 @@ pub fn outlet(
     let local = floor::local_addresses();
     let policy = compile_behind(&config.policy, GuestAddresses::of(0), config.gateways, &local)?;
     let policy = Arc::new(policy);
-    let told = EventLog::new(Box::new(std::io::stderr()), events);
-    log::start(config.log.as_deref(), Arc::clone(&policy), told.clone());
-    // Two providers are linked, and none is chosen. An error says that one was chosen already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let threads = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(BridgeError::Threads)?;
-    let gateway = config.secrets.as_ref().map(|secrets| Gateway::new(secrets, told.clone()).map(Arc::new));
-    let gateway = gateway.transpose()?;
+    let Begun { told, threads, gateway } =
+        begin(&policy, config.secrets.as_ref(), config.log.as_deref(), events)?;
     let proxies = config.proxies.clone().map(Arc::new);
     let servers = policy.nameservers();
     let upstream = Upstream::new(proxies, gateway.clone(), policy, told, true);
@@ -101,7 +91,7 @@ pub fn outlet(
         })
     };
     let addresses = start().map_err(BridgeError::Relay)?;
-    change(gateway, values).map_err(BridgeError::Threads)?;
+    change(gateway, values)?;
     ready(&addresses);
     end();
     threads.shutdown_timeout(Duration::from_millis(200));

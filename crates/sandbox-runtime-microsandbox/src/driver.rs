@@ -230,7 +230,7 @@ impl Runtime for MsbRuntime {
         // Whoever starts it holds this lock until it is up.
         let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
         let (paths, record) = self.existing(name)?;
-        let roster = Roster::ask(&self.msb()?)?;
+        let roster = Roster::before_a_start(&paths, || self.msb())?;
         let (status, problem) = roster.status(&paths, name.as_str())?;
         match status {
             // Whoever started it may not have noted it.

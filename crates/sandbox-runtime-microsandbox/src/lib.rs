@@ -13,6 +13,7 @@
 //! Nothing here reads or writes `~/.microsandbox`, and no `msb` that happens to be on the machine is
 //! ever used.
 
+mod answer;
 mod answers;
 mod boot;
 mod call;

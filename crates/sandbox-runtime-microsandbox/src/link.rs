@@ -1,11 +1,9 @@
 //! A link to the guest program of one boot: `msb exec` carries it, and every command and connection that its
 //! process serves travels in a stream of its own. With the link end those that nobody else attends.
 
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -18,7 +16,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::call::{Msb, first_word, kill_group, no_answer, timing};
+use crate::answer;
+use crate::call::{Msb, first_word, kill_group, timing};
 use crate::command;
 
 /// How long `msb exec` may take to leave once the link is closed.
@@ -88,32 +87,16 @@ impl GuestLink {
         Ok(Self { link, handle: handle.clone(), heard, ended, close, said, leader })
     }
 
-    /// Begins something on a stream. The guest's first answer has a deadline, as any call of `msb` has; what comes
-    /// after it has none. Where there is no answer, the whole link hangs, and is ended. Shorter deadlines of what is
-    /// begun are its own matter, and say nothing of the link.
+    /// Begins something on a stream. Where there is no answer, the whole link hangs, and is ended.
     pub fn begin<T>(
         &self,
         stream: UnixStream,
         deadline: Duration,
         start: impl FnOnce(UnixStream) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        let (socket, begun) = (stream.try_clone()?, Instant::now());
-        // Whoever is first has the last word.
-        let over = Arc::new(AtomicBool::new(false));
-        let (link, late) = (self.clone(), Arc::clone(&over));
-        let watch = self.handle.spawn(async move {
-            tokio::time::sleep(deadline).await;
-            if !late.swap(true, Ordering::AcqRel) {
-                link.kill();
-                let _ = socket.shutdown(Shutdown::Both);
-            }
-        });
-        let outcome = start(stream);
+        let (link, begun) = (self.clone(), Instant::now());
+        let outcome = answer::within(stream, deadline, || {}, move || link.kill(), start);
         timing(&["exec".into()], begun);
-        if over.swap(true, Ordering::AcqRel) {
-            return Err(no_answer(&["exec".into()], deadline));
-        }
-        watch.abort();
         outcome
     }
 

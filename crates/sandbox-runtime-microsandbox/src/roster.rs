@@ -53,6 +53,14 @@ impl Roster {
         Self::seen(files, name).map_or_else(|| Self::ask(&msb()?), Ok)
     }
 
+    /// What a start has to know: nothing, of a sandbox that was never started, which `msb` makes anew in any case.
+    pub fn before_a_start(
+        paths: &SandboxPaths,
+        msb: impl FnOnce() -> Result<Msb, RuntimeError>,
+    ) -> Result<Self, RuntimeError> {
+        if Life::read(paths).is_none() { Ok(Self::default()) } else { Self::ask(&msb()?) }
+    }
+
     /// Whether `msb` has a sandbox of that name.
     pub fn knows(&self, name: &str) -> bool {
         self.0.contains_key(name)

@@ -1,11 +1,7 @@
 //! Asking a link process.
 
 use std::io::{ErrorKind, Read};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
@@ -17,15 +13,14 @@ use sandbox_runtime::RuntimeError;
 use sandbox_state::{connect_socket, is_locked};
 use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest};
 
-use crate::call::{answered, no_answer};
+use crate::answer;
+use crate::call::answered;
 use crate::files::SandboxPaths;
 
 /// For its first word. One that is busy for longer is done without.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// For a link that it has to open first. Whoever has waited so long tries it himself.
 const OPENS_WITHIN: Duration = Duration::from_secs(10);
-/// What has no answer after this goes on waiting, but what comes after it gets another link.
-const RENEWED_AFTER: Duration = Duration::from_secs(10);
 /// For its end, once it is told to leave. Then it is ended.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 /// From its begin to its socket.
@@ -70,29 +65,12 @@ impl SharedLink {
         deadline: Duration,
         start: impl FnOnce(UnixStream) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        let (socket, begun) = (stream.try_clone()?, Instant::now());
-        let (lives, answer) = channel::<()>();
-        // Whoever is first has the last word.
-        let over = Arc::new(AtomicBool::new(false));
-        let (late, link) = (Arc::clone(&over), self.clone());
-        std::thread::spawn(move || {
-            let silent = |limit| answer.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            let early = RENEWED_AFTER.min(deadline);
-            if silent(early) {
-                link.report(&LinkRequest::Renew { generation: link.generation });
-                if silent(deadline.saturating_sub(early)) && !late.swap(true, Ordering::AcqRel) {
-                    // First: this process may end with its caller.
-                    link.report(&LinkRequest::Kill { generation: link.generation });
-                    let _ = socket.shutdown(Shutdown::Both);
-                }
-            }
-        });
-        let outcome = start(stream);
-        drop(lives);
+        let (link, begun) = (self.clone(), Instant::now());
+        let late = move || link.report(&LinkRequest::Renew { generation: link.generation });
+        let link = self.clone();
+        let over = move || link.report(&LinkRequest::Kill { generation: link.generation });
+        let outcome = answer::within(stream, deadline, late, over, start);
         answered(begun);
-        if over.swap(true, Ordering::AcqRel) {
-            return Err(no_answer(&["exec".into()], deadline));
-        }
         outcome
     }
 

@@ -143,6 +143,7 @@ fn a_sandbox_that_reaches_nothing_has_none() {
     let fixture = Fixture::served();
     fixture.created();
     fixture.runtime.start(&name()).unwrap();
+    assert_eq!(fixture.calls("list"), 0, "msb cannot know what was never started");
     assert!(!seen(&fixture, "seen-config").exists());
     assert!(!text_of_call(&fixture, "create").contains("--proxy"));
     // The door beside it.
