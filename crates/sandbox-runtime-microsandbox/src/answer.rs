@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    fn tried(waits: bool) -> (Result<(), RuntimeError>, [usize; 2]) {
+    fn tried(deadline: Duration, waits: bool) -> (Result<(), RuntimeError>, [usize; 2]) {
         let (stream, _guest) = UnixStream::pair().unwrap();
         let said = Arc::new([const { AtomicUsize::new(0) }; 2]);
         let counted = [0, 1].map(|which| {
@@ -66,27 +66,27 @@ mod tests {
             }
         });
         let [late, over] = counted;
-        let outcome = within(stream, Duration::from_millis(50), late, over, |mut stream| {
+        let outcome = within(stream, deadline, late, over, |mut stream| {
             if waits {
                 assert_eq!(stream.read(&mut [0])?, 0, "nobody answers");
             }
             Ok(())
         });
         // One that was answered has no more to say.
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(deadline + Duration::from_millis(200));
         (outcome, [0, 1].map(|which| said[which].load(Ordering::Relaxed)))
     }
 
     #[test]
     fn what_is_answered_is_neither_late_nor_over() {
-        let (outcome, said) = tried(false);
+        let (outcome, said) = tried(Duration::from_secs(1), false);
         assert!(outcome.is_ok());
         assert_eq!(said, [0, 0]);
     }
 
     #[test]
     fn what_is_not_answered_ends_at_its_deadline() {
-        let (outcome, said) = tried(true);
+        let (outcome, said) = tried(Duration::from_millis(50), true);
         assert!(matches!(outcome, Err(RuntimeError::NoAnswer { .. })), "{outcome:?}");
         assert_eq!(said, [1, 1]);
     }
