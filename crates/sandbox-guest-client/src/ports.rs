@@ -3,19 +3,24 @@
 
 use std::io::ErrorKind;
 use std::net::TcpListener as StdListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_model::PortForward;
 use sandbox_wire::{GuestReply, GuestRequest};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinHandle;
 
 use crate::async_frames::{read_message, write_message};
 use crate::link::{GuestStream, Link};
 
 const BUFFER: usize = 64 << 10;
+/// Connections at once, through all ports: whoever else may connect, commands still have a way into the guest.
+const MAX_CONNECTIONS: usize = 512;
+/// From the connection to the guest's answer, which a boot may come before.
+const DIALS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A listener, and the port that it is for.
 pub type Published = (StdListener, PortForward);
@@ -58,8 +63,17 @@ pub fn bind(ports: &[PortForward]) -> Result<Vec<Published>, String> {
 }
 
 /// The ports that lead into a running guest.
-#[derive(Debug, Default)]
-pub struct Ports(Mutex<Vec<Open>>);
+#[derive(Debug)]
+pub struct Ports {
+    open: Mutex<Vec<Open>>,
+    places: Arc<Semaphore>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self { open: Mutex::default(), places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+    }
+}
 
 #[derive(Debug)]
 struct Open {
@@ -72,12 +86,12 @@ impl Ports {
     /// Accepts for as long as this process lives, or until the port is closed. Whoever connected before waits in
     /// the listener.
     pub async fn serve(&self, ports: &[PortForward], published: Vec<Published>, streams: &impl Streams) {
-        let mut all = self.0.lock().await;
+        let mut all = self.open.lock().await;
         all.extend(ports.iter().map(|port| Open { port: *port, accepting: Vec::new() }));
         for (listener, port) in published {
-            let streams = streams.clone();
+            let (streams, places) = (streams.clone(), Arc::clone(&self.places));
             let accepting = tokio::spawn(async move {
-                if let Err(error) = accept(listener, port.guest, &streams).await {
+                if let Err(error) = accept(listener, port.guest, &streams, &places).await {
                     tracing::warn!("the port to {} in the guest is closed: {error}", port.guest);
                 }
             });
@@ -96,18 +110,18 @@ impl Ports {
     ) -> Result<(), String> {
         let closed = self.close(close).await;
         let open: Vec<PortForward> = {
-            let all = self.0.lock().await;
+            let all = self.open.lock().await;
             open.iter().filter(|port| !all.iter().any(|known| known.port == **port)).copied().collect()
         };
         let (ports, bound, problem) = match bind(&open) {
             Ok(bound) => (open, bound, None),
-            Err(problem) => {
-                let again = bind(&closed).unwrap_or_else(|error| {
-                    tracing::warn!("a port that was to stay is gone: {error}");
-                    Vec::new()
-                });
-                (closed, again, Some(problem))
-            }
+            Err(problem) => match bind(&closed) {
+                Ok(again) => (closed, again, Some(problem)),
+                Err(error) => {
+                    tracing::warn!("ports that were to stay are gone: {error}");
+                    (Vec::new(), Vec::new(), Some(format!("{problem}; and {error}")))
+                }
+            },
         };
         self.serve(&ports, bound, streams).await;
         problem.map_or(Ok(()), Err)
@@ -116,18 +130,18 @@ impl Ports {
     /// Closes all, so that whoever hears of the machine's end can have them: its process ends a moment later.
     /// Connections go on until then.
     pub async fn end(&self) {
-        let all: Vec<PortForward> = self.0.lock().await.iter().map(|open| open.port).collect();
+        let all: Vec<PortForward> = self.open.lock().await.iter().map(|open| open.port).collect();
         self.close(&all).await;
     }
 
     /// Whether there is none.
     pub async fn is_empty(&self) -> bool {
-        self.0.lock().await.is_empty()
+        self.open.lock().await.is_empty()
     }
 
     /// Those that were open.
     async fn close(&self, ports: &[PortForward]) -> Vec<PortForward> {
-        let mut all = self.0.lock().await;
+        let mut all = self.open.lock().await;
         let (gone, stay) = std::mem::take(&mut *all).into_iter().partition(|open| ports.contains(&open.port));
         *all = stay;
         let gone: Vec<Open> = gone;
@@ -144,14 +158,22 @@ impl Ports {
     }
 }
 
-async fn accept(listener: StdListener, port: u16, streams: &impl Streams) -> std::io::Result<()> {
+/// Whoever comes when all places are taken waits, and those after him in the listener.
+async fn accept(
+    listener: StdListener,
+    port: u16,
+    streams: &impl Streams,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {
+                let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
                 let streams = streams.clone();
                 tokio::spawn(async move {
+                    let _place = place;
                     if let Err(error) = forward(socket, port, &streams).await {
                         tracing::debug!("a connection to port {port} in the guest ended: {error}");
                     }
@@ -168,13 +190,19 @@ async fn accept(listener: StdListener, port: u16, streams: &impl Streams) -> std
 /// Nobody listening in the guest ends the connection, as it would on one machine.
 async fn forward(mut socket: TcpStream, port: u16, streams: &impl Streams) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
-    let (mut stream, _kept) = streams.open().await?;
+    let dialled = tokio::time::timeout(DIALS_WITHIN, dialled(port, streams)).await;
+    let (mut stream, _kept) = dialled.map_err(|_| ErrorKind::TimedOut)??;
+    copy_bidirectional_with_sizes(&mut socket, &mut stream, BUFFER, BUFFER).await.map(drop)
+}
+
+async fn dialled<S: Streams>(port: u16, streams: &S) -> std::io::Result<(GuestStream, S::Kept)> {
+    let (mut stream, kept) = streams.open().await?;
     let frame = std::io::Error::other::<sandbox_wire::FrameError>;
     write_message(&mut stream, &GuestRequest::Dial { port }).await.map_err(frame)?;
-    if let GuestReply::Failed(problem) = read_message(&mut stream).await.map_err(frame)? {
-        return Err(std::io::Error::other(problem));
+    match read_message(&mut stream).await.map_err(frame)? {
+        GuestReply::Ok => Ok((stream, kept)),
+        GuestReply::Failed(problem) => Err(std::io::Error::other(problem)),
     }
-    copy_bidirectional_with_sizes(&mut socket, &mut stream, BUFFER, BUFFER).await.map(drop)
 }
 
 #[cfg(test)]

@@ -258,6 +258,10 @@ impl Runtime for MsbRuntime {
                 };
                 // Whoever hears that it failed can have its ports.
                 boot().inspect_err(|_| link_process::end(&paths))?;
+                // It may not have lived so long.
+                if !record.spec.ports.is_empty() {
+                    self.begin_missing_link(&record, &id)?;
+                }
                 self.retire_old_versions();
                 Ok(())
             }
@@ -364,7 +368,7 @@ impl Runtime for MsbRuntime {
         let record = record.with(|spec| spec.resources = resources);
         // What msb now has is not what a create of the new spec would give it (the ceilings differ), and
         // the next start makes it so.
-        write_record(&paths.applied(), &Vec::<String>::new()).map_err(from_state)?;
+        write_record(&paths.applied(), &link_process::kept_by_msb(&paths)).map_err(from_state)?;
         record.write(&paths)
     }
 
@@ -470,6 +474,7 @@ impl Runtime for MsbRuntime {
             ("console", paths.console_log()),
             ("machine", paths.machine_log()),
             ("machine", paths.outlet_log()),
+            ("machine", paths.link_log()),
         ];
         // A sandbox that was never started has none.
         let there = logs.into_iter().filter(|(_, path)| path.is_file());

@@ -35,6 +35,13 @@ pub fn settle(context: &Context<'_>, info: &mut SandboxInfo, wanted: &SandboxSpe
     }
     if info.status == Status::Running {
         ports::check_beside(context, &open, &info.spec.ports)?;
+    }
+    match change(context, info, &open, &close) {
+        // One that an earlier version started: it differs, then, and is dealt with as such.
+        Err(LifecycleError::Runtime(RuntimeError::Unsupported(_))) => return Ok(()),
+        other => other?,
+    }
+    if info.status == Status::Running {
         context.reporter.info(&format!("opened while it runs: {}", list(&open)));
     }
     let gone: Vec<PortForward> = close.iter().filter(|port| !open.contains(port)).copied().collect();
@@ -42,7 +49,7 @@ pub fn settle(context: &Context<'_>, info: &mut SandboxInfo, wanted: &SandboxSpe
         // Those that were added before it stopped are among them.
         context.reporter.info(&format!("not published any more, for no setting has it: {}", list(&gone)));
     }
-    change(context, info, &open, &close)
+    Ok(())
 }
 
 /// A sandbox that sleeps wakes without those that were added to it and that another program has by now.

@@ -10,7 +10,7 @@ use sandbox_state::LockMode;
 
 use super::MsbRuntime;
 use crate::link::GuestLink;
-use crate::link_process::{self, SharedLink};
+use crate::link_process::SharedLink;
 use crate::roster::Roster;
 use crate::{guest_program, sessions};
 
@@ -72,7 +72,7 @@ impl MsbRuntime {
         let link = GuestLink::open(&self.reactor()?, &msb, name, &id)?;
         links.insert(name.clone(), link.clone());
         // For the next ones.
-        link_process::begin_missing(self.options.program.as_deref(), &self.files, &msb, &record, &id);
+        self.begin_missing_link(&record, &id)?;
         Ok(link)
     }
 

@@ -21,22 +21,17 @@ const VARIABLES: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LANG", "LC_ALL", "RUST_BACKTRACE"];
 /// A link that nobody used for longer is closed, however long the sandbox may be idle.
 const RESTS_AFTER: Duration = Duration::from_mins(10);
+/// A process begun for a machine that runs; a command waits for it.
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(5);
 const NO_PORTS: &str = "without the program that serves them a sandbox has no ports";
 
-fn config(
-    files: &Files,
-    msb: &Msb,
-    record: &SandboxRecord,
-    guest_program: &str,
-    ports: Vec<PortForward>,
-) -> LinkConfig {
+fn config(files: &Files, msb: &Msb, record: &SandboxRecord, guest_program: &str) -> LinkConfig {
     LinkConfig {
         home: files.home.dir.clone(),
         name: record.spec.name.clone(),
         msb: msb.program().into(),
         guest_program: guest_program.into(),
         patience: msb.patience.work,
-        ports,
         rests_after: (record.spec.idle_timeout / 2).clamp(Duration::from_secs(1), RESTS_AFTER),
     }
 }
@@ -60,7 +55,7 @@ pub fn begin(
     if is_locked(&paths.link_lock()).unwrap_or(false) {
         client::end(&paths);
     }
-    let begun = spawn(program, files, &config(files, msb, record, guest_program, Vec::new()));
+    let begun = spawn(program, files, &config(files, msb, record, guest_program));
     if ports.is_empty() {
         if let Err(error) = begun {
             tracing::warn!("no link process: {error}");
@@ -69,36 +64,53 @@ pub fn begin(
     }
     begun?;
     // Before the boot: whoever asked for one must not find out later that it leads elsewhere.
-    client::change_ports(&paths, ports, &[]).inspect_err(|_| client::end(&paths))
+    client::change_ports(&paths, ports, &[], msb.patience.work).inspect_err(|_| client::end(&paths))
 }
 
-/// [`begin`] for a machine that runs, where there is none. A port that cannot be had any more is told in its log.
+/// [`begin`] for a machine that runs, where there is none; whether there is one then. `notice` hears of ports that cannot
+/// be had any more.
 pub fn begin_missing(
     program: Option<&Path>,
     files: &Files,
     msb: &Msb,
     record: &SandboxRecord,
     guest_program: &str,
-) {
-    let Some(program) = program else { return };
+    notice: &dyn Fn(&str),
+) -> bool {
+    let Some(program) = program else { return false };
     let name = &record.spec.name;
     let paths = files.sandbox(name);
+    if is_locked(&paths.link_lock()).unwrap_or(true) {
+        return true;
+    }
     // One whose machine cannot be seen would never learn of its end.
-    let missing = machine::look(&files.home.dir, &paths, name) == Seen::Up
-        && !is_locked(&paths.link_lock()).unwrap_or(true);
-    if !missing {
-        return;
+    if machine::look(&files.home.dir, &paths, name) != Seen::Up {
+        return false;
     }
-    let ports = if by_msb(&paths) { Vec::new() } else { record.spec.ports.clone() };
-    if let Err(error) = spawn(program, files, &config(files, msb, record, guest_program, ports)) {
+    if let Err(error) = spawn(program, files, &config(files, msb, record, guest_program)) {
         tracing::warn!("no link process: {error}");
+        return false;
     }
+    let ports = &record.spec.ports;
+    let change = |ports: &[PortForward]| client::change_ports(&paths, ports, &[], COMES_BACK_WITHIN);
+    if !ports.is_empty() && !by_msb(&paths) && change(ports).is_err() {
+        // All or none, and as many as there can be.
+        for problem in ports.iter().filter_map(|port| change(&[*port]).err()) {
+            notice(&format!("{problem}; the sandbox goes on without it"));
+        }
+    }
+    true
 }
 
 /// Whether an earlier version had `msb` publish the ports of a sandbox that runs, which has no word to change that.
 pub fn by_msb(paths: &SandboxPaths) -> bool {
+    !kept_by_msb(paths).is_empty()
+}
+
+/// What says so, for as long as it runs.
+pub fn kept_by_msb(paths: &SandboxPaths) -> Vec<String> {
     let applied: Option<Vec<String>> = read_record(&paths.applied()).unwrap_or_default();
-    applied.is_some_and(|line| line.iter().any(|word| word == "-p"))
+    applied.unwrap_or_default().into_iter().filter(|word| word == "-p").collect()
 }
 
 fn spawn(program: &Path, files: &Files, config: &LinkConfig) -> Result<(), RuntimeError> {

@@ -23,8 +23,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 const OPENS_WITHIN: Duration = Duration::from_secs(10);
 /// For its end, once it is told to leave. Then it is ended.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
-/// From its begin to its socket.
-const COMES_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Why ports cannot change.
 pub const AT_THE_NEXT_START: &str = "the ports of this sandbox change at its next start";
@@ -93,14 +91,15 @@ fn ask(socket: &mut UnixStream, patience: Duration) -> Result<LinkReply, FrameEr
     sandbox_wire::read_json(socket)
 }
 
-/// Has the link process close ports and open others: all or none. One that was begun just now may be awaited.
+/// Has the link process close ports and open others: all or none. One that was begun just now is awaited for so long.
 pub fn change_ports(
     paths: &SandboxPaths,
     open: &[PortForward],
     close: &[PortForward],
+    within: Duration,
 ) -> Result<(), RuntimeError> {
     let request = LinkRequest::Ports { open: open.to_vec(), close: close.to_vec() };
-    let end = Instant::now() + COMES_WITHIN;
+    let end = Instant::now() + within;
     let mut socket = loop {
         match tell(paths, &request) {
             Ok(socket) => break socket,
@@ -120,10 +119,13 @@ pub fn change_ports(
         Err(FrameError::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             Err(RuntimeError::other("the process that serves the sandbox's ports does not answer"))
         }
-        // One of an earlier version does not know the question.
         answer => {
             tracing::debug!("the link process changes no ports: {answer:?}");
-            Err(RuntimeError::Unsupported(AT_THE_NEXT_START))
+            // One of an earlier version does not know the question, and lives on.
+            Err(match is_locked(&paths.link_lock()) {
+                Ok(false) => RuntimeError::other("the process that serves the sandbox's ports has ended"),
+                _ => RuntimeError::Unsupported(AT_THE_NEXT_START),
+            })
         }
     }
 }

@@ -9,8 +9,9 @@
 //!
 //! It also listens on the ports of this computer that lead into the guest: connections are streams of that link.
 //!
-//! Rules: nothing but those ports depends on it. Where it is not, does not answer, or speaks with another version's guest program,
-//! whoever wants a stream opens a link of his own, and has another process begun, which opens the ports again. Its lock is held for as long as it lives. It ends with the machine;
+//! Rules: nothing but those ports depends on it. Where it is not, does not answer, or speaks with another version's
+//! guest program, whoever wants a stream opens a link of his own; where it is not, he also begins another one, and has it
+//! open the ports again. Its lock is held for as long as it lives. It ends with the machine;
 //! and a link that nobody uses is closed, for `msb` takes a sandbox with an open one to be in use, for ever.
 
 mod begin;
@@ -26,13 +27,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use fs_err as fs;
-use sandbox_guest_client::ports::{self, Published};
-use sandbox_model::{PortForward, SandboxName};
+use sandbox_model::SandboxName;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode, MsbFiles};
 use serde::{Deserialize, Serialize};
 
-pub use begin::{begin, begin_missing, by_msb};
+pub use begin::{begin, begin_missing, by_msb, kept_by_msb};
 pub use client::{AT_THE_NEXT_START, SharedLink, change_ports, end};
 
 use crate::error::from_state;
@@ -55,9 +55,6 @@ pub struct LinkConfig {
     pub patience: Duration,
     /// A link that nobody used for so long is closed.
     pub rests_after: Duration,
-    /// Ports to listen on from the beginning. One that cannot be had is told in the log.
-    #[serde(default)]
-    pub ports: Vec<PortForward>,
 }
 
 /// Runs one link process, from its configuration on standard input to the end of the machine. Standard error is its log.
@@ -71,12 +68,11 @@ pub fn run() -> Result<(), RuntimeError> {
     let files = Files { home: MsbFiles { dir: config.home.clone() } };
     let paths = files.sandbox(&config.name);
     let Some(lock) = lock(paths.link_lock())? else { return Ok(()) };
-    let published = publish(&config.ports);
     let listener = sandbox_state::bind_socket(&paths.link_socket()).map_err(from_state)?;
     fs::set_permissions(paths.link_socket(), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve::serve(config, files, listener, published));
+    let ended = runtime.block_on(serve::serve(config, files, listener));
     // With the lock still held, so that it is nobody else's.
     let removed = fs::remove_file(paths.link_socket());
     drop(lock);
@@ -86,17 +82,6 @@ pub fn run() -> Result<(), RuntimeError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => ended.and(Err(error.into())),
         _ => ended,
     }
-}
-
-fn publish(all: &[PortForward]) -> Vec<Published> {
-    let mut published = Vec::new();
-    for port in all {
-        match ports::bind(&[*port]) {
-            Ok(listeners) => published.extend(listeners),
-            Err(problem) => tracing::warn!("{problem}"),
-        }
-    }
-    published
 }
 
 /// Makes no file: the folder may be one that is removed just now. `None` where another lives, and goes on.

@@ -8,9 +8,8 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use sandbox_guest_client::async_frames::{read_json, write_json};
-use sandbox_guest_client::ports::{Ports, Published, Streams};
+use sandbox_guest_client::ports::{Ports, Streams};
 use sandbox_guest_client::{GuestStream, left, relay};
-use sandbox_model::PortForward;
 use sandbox_runtime::RuntimeError;
 use sandbox_state::{Lock, LockMode};
 use sandbox_wire::{FrameError, GUEST_PROTOCOL, LinkReply, LinkRequest};
@@ -70,12 +69,7 @@ struct Served {
 }
 
 /// Serves until the machine ends, somebody says so, or there is no way into the guest.
-pub async fn serve(
-    config: LinkConfig,
-    files: Files,
-    listener: StdListener,
-    published: Vec<Published>,
-) -> Result<(), RuntimeError> {
+pub async fn serve(config: LinkConfig, files: Files, listener: StdListener) -> Result<(), RuntimeError> {
     let listener = UnixListener::from_std(listener)?;
     let patience = Patience { work: config.patience, ..Patience::default() };
     let served = Arc::new(Served {
@@ -92,14 +86,6 @@ pub async fn serve(
         end: Notify::new(),
         over: Arc::default(),
     });
-    let ports: Vec<PortForward> = served
-        .config
-        .ports
-        .iter()
-        .filter(|port| published.iter().any(|(_, had)| had == *port))
-        .copied()
-        .collect();
-    served.ports.serve(&ports, published, &PortStreams(Arc::clone(&served))).await;
     let mut live = std::pin::pin!(served.live());
     let ended = tokio::select! {
         () = accept(&listener, &served) => Ok(()),
@@ -108,6 +94,8 @@ pub async fn serve(
     };
     // From now on whatever still has a link, or opens one, ends it.
     served.over.store(true, Ordering::Relaxed);
+    // Before the lock is free, or somebody who told it to leave goes on: they may open them again.
+    served.ports.end().await;
     ended
 }
 
@@ -192,7 +180,10 @@ impl Served {
             // For whoever comes first.
             if let Err(problem) = self.carrier().await {
                 tracing::warn!("{problem}");
-                return;
+                // Whoever comes through a port may have more luck.
+                if self.ports.is_empty().await {
+                    return;
+                }
             }
             self.rest().await;
         };

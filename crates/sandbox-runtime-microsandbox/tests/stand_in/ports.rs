@@ -44,6 +44,7 @@ fn is_free(port: PortForward) -> bool {
 
 fn connected(port: PortForward) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port.host)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let mut greeting = [0; 5];
     stream.read_exact(&mut greeting).ok()?;
     assert_eq!(&greeting, b"hello");
@@ -164,10 +165,25 @@ fn a_killed_process_takes_them_along_until_the_next_command() {
     };
     end();
     fixture.another(b"another").sessions(&name()).unwrap();
-    eventually("the port", || connected(first).is_some());
+    assert!(connected(first).is_some());
     end();
     fixture.runtime.change_ports(&name(), &[second], &[]).unwrap();
     assert!(connected(first).is_some() && connected(second).is_some());
+}
+
+#[test]
+fn those_that_others_took_meanwhile_are_told_and_the_rest_comes_back() {
+    let server = server();
+    let [first, second] = [leading(server), leading(server)];
+    let fixture = started(&[first, second]);
+    kill(fixture.link_process().unwrap());
+    eventually("its end", || fixture.link_process().is_none());
+    let _taken = TcpListener::bind(("127.0.0.1", first.host)).unwrap();
+    fixture.runtime.sessions(&name()).unwrap();
+    assert!(connected(second).is_some());
+    let told = fixture.told.lock().unwrap().join("\n");
+    let said = format!("port 127.0.0.1:{} cannot be published", first.host);
+    assert!(told.contains(&said) && !told.contains(&second.host.to_string()), "{told}");
 }
 
 #[test]
@@ -179,10 +195,12 @@ fn those_that_an_earlier_version_opened_wait_for_the_next_start() {
         assert!(matches!(refused, Err(RuntimeError::Unsupported(_))), "{refused:?}");
         assert_eq!(known(&fixture), (vec![own], vec![]));
     };
-    // `msb` has them.
+    // `msb` has them, and keeps them whatever else changes.
     let applied = fixture.file("applied.json");
     let line = fs::read_to_string(&applied).unwrap();
     fs::write(&applied, line.replacen('[', "[\"-p\",", 1)).unwrap();
+    waits();
+    fixture.runtime.modify(&name(), fixture.spec().resources).unwrap();
     waits();
     fs::write(&applied, line).unwrap();
 
@@ -191,11 +209,10 @@ fn those_that_an_earlier_version_opened_wait_for_the_next_start() {
     eventually("its end", || fixture.link_process().is_none());
     let listener = bind_socket(&fixture.file("link.sock")).unwrap();
     let _lock = Lock::try_take(&fixture.file("link.lock"), LockMode::Exclusive, "link").unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut client = listener.accept().unwrap().0;
-            assert!(matches!(read_json(&mut client), Ok(LinkRequest::Ports { .. })));
-        });
-        waits();
+    let asked = std::thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        assert!(matches!(read_json(&mut client), Ok(LinkRequest::Ports { .. })));
     });
+    waits();
+    asked.join().unwrap();
 }

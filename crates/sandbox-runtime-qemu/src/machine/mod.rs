@@ -242,7 +242,9 @@ async fn kill_order(orders: &mut mpsc::Receiver<Order>) -> Option<()> {
 
 /// Waits until QEMU, a share server or the bridge ends.
 async fn part_ended(files: &MachineFiles, parts: &mut Parts) -> Option<String> {
-    let end = parts.watched().end().await;
+    let mut watched = parts.watched();
+    let first = watched.first().await;
+    let end = watched.reason(first).await;
     let powered_off = end.is_qemu() && end.status.as_ref().is_ok_and(std::process::ExitStatus::success);
     if !powered_off {
         return Some(end.describe("unexpectedly"));

@@ -32,10 +32,6 @@ pub struct PartEnd {
 const QEMU: &str = "QEMU";
 
 impl PartEnd {
-    const fn qemu(status: io::Result<ExitStatus>) -> Self {
-        Self { part: QEMU, status }
-    }
-
     pub fn is_qemu(&self) -> bool {
         self.part == QEMU
     }
@@ -49,19 +45,34 @@ impl PartEnd {
     }
 }
 
+/// The first end that was seen.
+pub struct First {
+    part: &'static str,
+    status: io::Result<ExitStatus>,
+}
+
 impl Watched<'_> {
-    /// Returns when a part has ended. Where QEMU ends too it is QEMU's end.
-    pub async fn end(self) -> PartEnd {
+    /// Returns when a part has ended; [`Self::reason`] tells which one's end it was.
+    pub async fn first(&mut self) -> First {
         let (part, status) = tokio::select! {
             biased;
-            status = self.qemu.wait() => return PartEnd::qemu(status),
+            status = self.qemu.wait() => (QEMU, status),
             status = self.share.wait() => ("the share server", status),
-            status = wait(self.mounts) => ("the share server of the mounts", status),
-            status = wait(self.network) => ("the network bridge", status),
+            status = wait(self.mounts.as_deref_mut()) => ("the share server of the mounts", status),
+            status = wait(self.network.as_deref_mut()) => ("the network bridge", status),
         };
+        First { part, status }
+    }
+
+    /// Where QEMU ends too it is QEMU's end.
+    pub async fn reason(&mut self, first: First) -> PartEnd {
+        let First { part, status } = first;
+        if part == QEMU {
+            return PartEnd { part, status };
+        }
         let within = if status.as_ref().is_ok_and(ExitStatus::success) { LEFT_WITHIN } else { TOLD_WITHIN };
         match tokio::time::timeout(within, self.qemu.wait()).await {
-            Ok(status) => PartEnd::qemu(status),
+            Ok(status) => PartEnd { part: QEMU, status },
             Err(_) => PartEnd { part, status },
         }
     }
@@ -87,8 +98,9 @@ mod tests {
     async fn seen(qemu: &str, share: &str, mounts: &str, network: &str) -> String {
         let mut parts = [qemu, share, mounts, network].map(lives);
         let [qemu, share, mounts, network] = &mut parts;
-        let watched = Watched { qemu, share, mounts: Some(mounts), network: Some(network) };
-        watched.end().await.describe("in a test")
+        let mut watched = Watched { qemu, share, mounts: Some(mounts), network: Some(network) };
+        let first = watched.first().await;
+        watched.reason(first).await.describe("in a test")
     }
 
     const STAYS: &str = "exec sleep 600";

@@ -10,7 +10,7 @@ use super::boot::boot_config;
 use super::config::{Accel, MachineConfig};
 use super::console;
 use super::link;
-use super::part_end::{PartEnd, TOLD_WITHIN, Watched};
+use super::part_end::{TOLD_WITHIN, Watched};
 use super::parts::{Parts, Ram};
 use super::wake::{self, Waking};
 use crate::files::MachineFiles;
@@ -113,22 +113,23 @@ async fn boot(files: &MachineFiles, config: &MachineConfig, parts: &mut Parts) -
             GuestReply::Failed(problem) => Err(format!("the guest cannot come up: {problem}")),
         }
     };
-    let watched = Watched {
+    let mut watched = Watched {
         qemu: &mut parts.qemu,
         share: &mut parts.share,
         mounts: parts.mounts.as_mut(),
         // It is asked above, and an answer that does not come tells the same.
         network: None,
     };
-    let ended = watched.end();
-    tokio::pin!(ended);
-    let ended_so = |end: PartEnd| end.describe("while the guest booted");
-    tokio::select! {
+    let first = tokio::select! {
         outcome = talk => match outcome {
-            Ok(()) => Ok(link.clone()),
+            Ok(()) => return Ok(link.clone()),
             // A part's end closes the link; that it ended says more.
-            Err(problem) => Err(tokio::time::timeout(TOLD_WITHIN, ended).await.map_or(problem, ended_so)),
+            Err(problem) => match tokio::time::timeout(TOLD_WITHIN, watched.first()).await {
+                Ok(first) => first,
+                Err(_) => return Err(problem),
+            },
         },
-        end = &mut ended => Err(ended_so(end)),
-    }
+        first = watched.first() => first,
+    };
+    Err(watched.reason(first).await.describe("while the guest booted"))
 }

@@ -146,7 +146,7 @@ async fn revive(
     let memory = |error: &dyn std::fmt::Display| Failure::Memory(error.to_string());
     watch_console(files, parts.console.take().ok_or_else(missing)?);
     let socket = parts.link.take().ok_or_else(missing)?;
-    let ended = Watched {
+    let mut watched = Watched {
         qemu: &mut parts.qemu,
         share: &mut parts.share,
         mounts: parts.mounts.as_mut(),
@@ -177,7 +177,9 @@ async fn revive(
         outcome = work => outcome,
         // Share servers take up what they were at, too, and may be what cannot: the next try would end the same
         // way.
-        end = ended.end() => Err(Failure::Memory(end.describe("while the guest woke"))),
+        first = watched.first() => {
+            Err(Failure::Memory(watched.reason(first).await.describe("while the guest woke")))
+        }
     }
 }
 
