@@ -1,3 +1,4 @@
+mod begin;
 mod publish;
 mod reach;
 mod rest;
@@ -15,7 +16,7 @@ use sandbox_model::{
 };
 use sandbox_runtime::{
     BrokenImage, Capabilities, Connection, ExecSession, ImageInfo, LogFile, Progress, Result, Runtime,
-    RuntimeError, SandboxInfo, SandboxList, StopOutcome, check_secrets,
+    RuntimeError, SandboxInfo, SandboxList, StopOutcome,
 };
 use sandbox_state::{Layout, Lock, LockMode, Stamp, make_private_dir, write_record};
 
@@ -25,12 +26,10 @@ use crate::files::{Files, SandboxPaths};
 use crate::images::Images;
 use crate::link::GuestLink;
 use crate::options::MsbOptions;
-use crate::outlet::{self, link::Outlet};
+use crate::outlet;
 use crate::record::SandboxRecord;
 use crate::roster::{self, Roster};
-use crate::{
-    boot, command, environment, guest_program, hold, install, link_process, machine, power, sessions, told,
-};
+use crate::{boot, command, environment, hold, install, link_process, machine, power, sessions};
 use sandbox_image_store::export_dir;
 
 /// Sandboxes of the private microsandbox. All state is on disk: any number of processes may use it at once.
@@ -226,47 +225,7 @@ impl Runtime for MsbRuntime {
     }
 
     fn start_with(&self, name: &SandboxName, values: &SecretValues, proxies: Option<&Proxies>) -> Result<()> {
-        let (paths, _) = self.existing(name)?;
-        // Whoever starts it holds this lock until it is up.
-        let _lock = Self::change_lock(&paths, LockMode::Exclusive)?;
-        let (paths, record) = self.existing(name)?;
-        let roster = Roster::before_a_start(&paths, || self.msb())?;
-        let (status, problem) = roster.status(&paths, name.as_str())?;
-        match status {
-            // Whoever started it may not have noted it.
-            Status::Running => machine::note(&self.files.home.dir, &paths, name),
-            status if status.is_at_rest() => {
-                self.forget_link(name);
-                let id = guest_program::provide(&self.files, self.options.guest_program)?;
-                let known = roster.knows(name.as_str());
-                check_secrets(&record.spec, values)?;
-                if record.spec.sleep
-                    && let Some(notice) = told::no_sleep(&self.files)?
-                {
-                    (self.options.notice)(notice);
-                }
-                if self.end_half(name)? == StopOutcome::Forced {
-                    (self.options.notice)(&told::boots_anew(problem.as_deref()));
-                }
-                let program = self.options.program.as_deref();
-                link_process::begin(program, &self.files, &self.msb()?, &record, &id)?;
-                let boot = || {
-                    let outlet = Outlet::start(&paths, &self.options, &record.spec, values, proxies)?;
-                    let msb = self.msb()?.for_boot(values, outlet.as_ref().map(|outlet| &outlet.password));
-                    let given = boot::Given { known, outlet, program_id: &id };
-                    boot::boot(&self.files, &paths, &self.options, &msb, &record.spec, given)
-                };
-                // Whoever hears that it failed can have its ports.
-                boot().inspect_err(|_| link_process::end(&paths))?;
-                // It may not have lived so long.
-                if !record.spec.ports.is_empty() {
-                    self.begin_missing_link(&record, &id)?;
-                }
-                self.retire_old_versions();
-                Ok(())
-            }
-            status => Err(Self::wrong(name, status, "start")),
-        }
+        self.begin(name, values, proxies)
     }
 
     fn stop(&self, name: &SandboxName, grace: Duration) -> Result<StopOutcome> {

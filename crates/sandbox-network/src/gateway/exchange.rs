@@ -181,12 +181,7 @@ impl Exchange {
         for encoding in packed.into_iter().rev().filter(|_| has_body) {
             head.headers.remove(CONTENT_LENGTH);
             head.headers.remove(CONTENT_ENCODING);
-            let Some(unpacked) = plain(body, &encoding) else {
-                let rule =
-                    format!("its answer is packed with `{encoding}`, and cannot be searched for secrets");
-                self.tell(Verdict::Failed, EventKind::Secret, rule.clone());
-                return refusal(StatusCode::BAD_GATEWAY, "secret_policy_denied", &rule);
-            };
+            let Some(unpacked) = plain(body, &encoding) else { return self.unsearchable(&encoding) };
             body = unpacked;
         }
         rewrite_fields(&mut head.headers, masks);

@@ -15,6 +15,7 @@
 //! and a link that nobody uses is closed, for `msb` takes a sandbox with an open one to be in use, for ever.
 
 mod begin;
+mod carriers;
 mod client;
 mod detach;
 mod serve;
