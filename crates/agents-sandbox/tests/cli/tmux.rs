@@ -38,6 +38,9 @@ impl<'a> Tmux<'a> {
     /// Types a line on a screen without anything else, so that what is waited for next is of this line.
     #[track_caller]
     pub fn fresh(&self, text: &str) {
+        // A shell that has only just begun has an empty screen too, and would clear away what is typed after this.
+        self.line("echo rea''dy");
+        self.wait_for_line("ready");
         self.line("clear");
         self.wait("an empty screen", |screen| matches!(screen.trim(), "shell>" | "$" | "#"));
         self.line(text);
